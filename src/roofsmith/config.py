@@ -85,6 +85,11 @@ class Settings:
         return self.cache_dir / "logs"
 
     @property
+    def left_dir(self) -> Path:
+        """What commands and profilers wrote of a candidate, a folder for each."""
+        return self.cache_dir / "commands"
+
+    @property
     def compiled_dir(self) -> Path:
         """What workers keep of kernels that are compiled when they run, a folder per candidate."""
         return self._trusted_dir / "compiled"

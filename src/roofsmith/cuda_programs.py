@@ -1,4 +1,4 @@
-"""Where the CUDA toolkit's programs lie: one answer for who runs one and who records which."""
+"""Where CUDA's and ROCm's programs lie: one answer for who runs one and who records which."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from roofsmith.programs import asked
 VARIABLES = ("CUDA_HOME", "CUDA_PATH")
 """Name the folder of a toolkit; the first one that is set is taken."""
 _USUAL = Path("/usr/local/cuda")
+ROCM = Path("/opt/rocm")
 _BELOW = ("bin", "compute-sanitizer")
 """Folders of a toolkit with programs in them."""
 _DRY_RUN_DEADLINE_S = 20.0
@@ -74,6 +75,23 @@ def find_program(name: str) -> Path | None:
     if name == "nvcc":
         return nvcc
     return next(filter(_runs, _places(name, nvcc)), None)
+
+
+def find_rocm_program(name: str, below: str = "bin") -> Path | None:
+    """A program of ROCm, such as hipcc or rocprofv3: of ROCM_PATH, HIP_PATH, PATH and /opt/rocm.
+
+    Args:
+        name: of the program.
+        below: folder of ROCm that it lies in.
+    """
+    on_path = shutil.which(name)
+    homes = (os.environ.get("ROCM_PATH"), os.environ.get("HIP_PATH"))
+    named = [Path(home, below, name) for home in homes if home]
+    own = [ROCM / below / name]
+    last = [Path(on_path)] if on_path else []
+    # LLVM's own programs on PATH are mostly older than ROCm's.
+    places = (*named, *last, *own) if below == "bin" else (*named, *own, *last)
+    return next(filter(_runs, places), None)
 
 
 def toolkit_root(nvcc: Path) -> Path:

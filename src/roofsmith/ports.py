@@ -304,7 +304,7 @@ class Measured:
 @dataclass(frozen=True, slots=True)
 class Scope:
     """What a candidate is evaluated on, and what for. A judge looks at `classes`, `earlier`,
-    `quick`, `glance` and `proves_ties` alone.
+    `quick`, `glance`, `proves_ties` and `left_s` alone.
 
     Beside an incumbent a candidate is judged, whatever else is asked for.
     """
@@ -321,6 +321,9 @@ class Scope:
     decides nothing. Quick as well."""
     proves_ties: bool = False
     """Whether a tie counts as well as a gain: who has none is measured on until that is clear."""
+    left_s: float | None = None
+    """Seconds that a campaign's budget leaves for pairs; None: nobody counts them. What isn't
+    decided by then stays undecided."""
     alone: Literal["check", "time"] | None = None
     """Check the candidate on its own, and time it as well; None: neither."""
     yardsticks: tuple[PyTorchBaseline, ...] = ()

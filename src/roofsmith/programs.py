@@ -23,6 +23,8 @@ LAST_WORDS_S = 1.0
 
 _asked: set[subprocess.Popen[bytes]] = set()
 """Who still has to answer: of a thread that nobody waits for any more, perhaps."""
+_starting = threading.Lock()
+"""Held from a program's start until `_asked` has it: who ends in between would leave it behind."""
 _over = threading.Event()
 """This process ends: nobody is asked any more."""
 
@@ -31,22 +33,24 @@ _over = threading.Event()
 def asked(
     command: Sequence[str],
     *,
+    stdin: int = subprocess.DEVNULL,
     stderr: int = subprocess.DEVNULL,
     cwd: str | None = None,
     env: Mapping[str, str] | None = None,
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """A program that gets no input and prints into a pipe.
+    """A program that prints into a pipe, and gets no input unless that is a pipe, too.
 
     Unless it has been waited for at the end of the block, it is killed with all that it started.
 
     Raises:
         OSError: it can't be started.
     """
-    process = subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=stderr, cwd=cwd, env=env,
-        start_new_session=True,
-    )  # fmt: skip
-    _asked.add(process)
+    with _starting:
+        process = subprocess.Popen(
+            command, stdin=stdin, stdout=subprocess.PIPE, stderr=stderr, cwd=cwd, env=env,
+            start_new_session=True,
+        )  # fmt: skip
+        _asked.add(process)
     try:
         if _over.is_set():
             kill(process)
@@ -61,16 +65,30 @@ def asked(
         _asked.discard(process)
 
 
-def answer(command: Sequence[str], deadline_s: float) -> str:
+def answer(
+    command: Sequence[str],
+    deadline_s: float,
+    *,
+    env: Mapping[str, str] | None = None,
+    given: str | None = None,
+) -> str:
     """What a program prints.
+
+    Args:
+        command: program and arguments.
+        deadline_s: wall time.
+        env: all of its variables; None: ours.
+        given: its input; None: none.
 
     Raises:
         MachineError: it can't be started, fails, or doesn't end in time; it is killed then.
     """
     said = f"`{shlex.join(command)}`"
     try:
-        with asked(command, stderr=subprocess.PIPE) as process:
-            pipes = process.communicate(timeout=deadline_s)
+        stdin = subprocess.DEVNULL if given is None else subprocess.PIPE
+        with asked(command, stdin=stdin, stderr=subprocess.PIPE, env=env) as process:
+            said_to = None if given is None else given.encode()
+            pipes = process.communicate(said_to, timeout=deadline_s)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise MachineError(f"{said} failed: {error}", hint="run it by hand") from error
     out, err = (pipe.decode("utf-8", "replace") for pipe in pipes)
@@ -108,5 +126,7 @@ def kill(process: subprocess.Popen[bytes]) -> None:
 @atexit.register
 def _end() -> None:
     _over.set()
+    if _starting.acquire(timeout=LAST_WORDS_S):
+        _starting.release()
     for process in tuple(_asked):
         kill(process)

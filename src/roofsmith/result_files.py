@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from roofsmith.wording import some_of
@@ -88,3 +90,23 @@ def _csvs(folder: Path) -> Iterator[str]:
         for name in sorted(files):
             if name.endswith(".csv"):
                 yield os.path.relpath(Path(parent, name), folder)
+
+
+def leave(folder: Path | None, candidate_id: str, name: str, content: str | Path) -> None:
+    """Leave something a tool wrote for whoever keeps evidence; that it can't be is no fault.
+
+    Args:
+        folder: of all candidates; None: nobody keeps any.
+        candidate_id: whose it is.
+        name: of the file, with folders.
+        content: a text, or a plain file to copy.
+    """
+    if folder is None:
+        return
+    with suppress(OSError):
+        path = folder / candidate_id / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if isinstance(content, str):
+            path.write_text(content, encoding="utf-8", errors="surrogateescape")
+        elif content.stat().st_size <= MAX_BYTES and not content.is_symlink():
+            shutil.copyfile(content, path)

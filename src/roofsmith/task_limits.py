@@ -1,7 +1,8 @@
-"""How many more processes and threads this machine grants, and which of its limits says so."""
+"""What this machine grants of processes, threads, files and their sizes, and who says so."""
 
 from __future__ import annotations
 
+import errno
 import os
 import resource
 import traceback
@@ -13,6 +14,15 @@ from pathlib import Path
 from roofsmith.errors import MachineError
 
 CGROUPS = Path("/sys/fs/cgroup")
+_OF_FILES = {
+    errno.EFBIG: (
+        "a file or shared memory can't be so large",
+        resource.RLIMIT_FSIZE,
+        "bytes: `ulimit -f`",
+    ),
+    errno.EMFILE: ("no more files can be opened", resource.RLIMIT_NOFILE, "files: `ulimit -n`"),
+}
+"""What can't be done, which limit that is, and what raises it."""
 _NO_NEW_THREAD, _STARTS_PROCESS = "can't start new thread", "_execute_child"
 """What Python says, and where: locks and pipes raise BlockingIOError as well."""
 
@@ -41,15 +51,24 @@ def tightest_limit(*, raised: bool = False) -> TaskLimit | None:
 
 
 @contextmanager
-def naming_task_limit() -> Iterator[None]:
-    """Turn what Python says where it can't start a thread or a process into an error for people.
+def naming_limits() -> Iterator[None]:
+    """Turn what Python says where a limit is reached into an error for people: of processes and
+    threads, of open files, or of a file's size, which is one of shared memory as well.
 
     Raises:
         MachineError: that was so; names the limit, if one is known.
     """
     try:
         yield
-    except (RuntimeError, BlockingIOError) as error:
+    except (RuntimeError, OSError) as error:
+        if isinstance(error, OSError) and error.errno in _OF_FILES:
+            said, kind, cure = _OF_FILES[error.errno]
+            raise MachineError(
+                f"{said}: {os.strerror(error.errno)}",
+                hint=f"raise the limit of {resource.getrlimit(kind)[0]} {cure}",
+            ) from error
+        if isinstance(error, OSError) and not isinstance(error, BlockingIOError):
+            raise
         frames = {frame.name for frame in traceback.extract_tb(error.__traceback__)}
         if _STARTS_PROCESS not in frames and str(error) != _NO_NEW_THREAD:
             raise

@@ -14,10 +14,8 @@ from pathlib import Path
 from pkgutil import get_data
 from typing import TYPE_CHECKING, Any
 
-from roofsmith.config import Settings
-from roofsmith.domain.isolation import IsolationMode
-
 if TYPE_CHECKING:
+    from roofsmith.api import experience, knowledge, memory_documents, specs_documents
     from roofsmith.api.applying import Applied, apply_campaign
     from roofsmith.api.audit import CitationAudit, audit_campaign
     from roofsmith.api.benching import Benched, bench
@@ -27,9 +25,12 @@ if TYPE_CHECKING:
         optimize,
         resume,
     )
+    from roofsmith.api.defining import Defined, define, write_defined
     from roofsmith.api.demonstration import DemoChoice, choose_demo
     from roofsmith.api.doctor import Check, Examination, examine
+    from roofsmith.api.events import announcing
     from roofsmith.api.explaining import Explained, explain
+    from roofsmith.api.exporting import export_campaign
     from roofsmith.api.finished import FinishedCampaign, has_campaign, render_report
     from roofsmith.api.head_start import begin_ahead
     from roofsmith.api.init import initialize
@@ -46,10 +47,12 @@ if TYPE_CHECKING:
     from roofsmith.api.memory import (
         Planning,
         Restarted,
+        add_note,
         mask,
         memory_note,
         memory_notes,
         partial_restart,
+        update_note,
     )
     from roofsmith.api.named import incumbent_of, is_source, require_kernel, require_named
     from roofsmith.api.preferences import (
@@ -58,7 +61,9 @@ if TYPE_CHECKING:
         consent,
         default_proposers,
     )
-    from roofsmith.api.reading import read_campaign
+    from roofsmith.api.problem_sets import ImportedProblem, ProblemSet, import_problems
+    from roofsmith.api.programs import analyse_command, plan_program
+    from roofsmith.api.reading import read_campaign, read_suite
     from roofsmith.api.references import (
         folders_of,
         index_references,
@@ -75,9 +80,12 @@ if TYPE_CHECKING:
     from roofsmith.api.skill_pages import Skill, install_skills, skill, skill_folder, skills
     from roofsmith.api.steps import Roofline, check, classify, profile, roofline
     from roofsmith.api.subjects import remarks
+    from roofsmith.api.suites import SuiteRun, run_suite
     from roofsmith.api.verification import Verification, verify_campaign
     from roofsmith.api.wiki import CitedFact, Product, WikiListing, cite, list_specs, show_products
     from roofsmith.api.wiring import try_clocks
+    from roofsmith.config import Settings
+    from roofsmith.domain.isolation import IsolationMode
     from roofsmith.domain.options import (
         CampaignPlan,
         Judging,
@@ -86,15 +94,15 @@ if TYPE_CHECKING:
         SubmittedChange,
     )
     from roofsmith.ports import Measured, Observer
-    from roofsmith.report.environment import env_check
+    from roofsmith.report.manifest import env_check
     from roofsmith.store.answers import parse_answer
-    from roofsmith.store.campaign_dir import require_campaign
+    from roofsmith.store.campaign_dir import require_campaign, working
 
 _SOURCE = ast.parse(get_data(__name__, "__init__.py") or b"")
 _HOME_OF = {
     name.name: found.module
     for block in _SOURCE.body if isinstance(block, ast.If)
-    for found in block.body if isinstance(found, ast.ImportFrom)
+    for found in block.body if isinstance(found, ast.ImportFrom) and found.module != __name__
     for name in found.names
 }  # fmt: skip
 """What commands need of other modules, as imported above for type checkers: each when it is first
@@ -137,6 +145,8 @@ def settings(
         gpu_wiki: folder of Markdown that has the word on hardware, in place of the environment's.
         agent_deadline_s: for one answer of a coding agent, in place of the environment's.
     """
+    from roofsmith.config import Settings
+
     found = Settings.from_environment(os.environ, Path.cwd())
     found = replace(
         found, lock_clocks=lock_clocks, waits=waits,

@@ -144,7 +144,6 @@ def walls_of(environment: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def _check_out(spec: CommandSpec, candidate: Candidate, root: Path) -> CheckedOut:
-    """A checkout that is nobody else's."""
     checkouts = GitCheckouts(spec, root)
     folder, _ = checkouts.make(candidate)
     own = {

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from roofsmith.api.reading import read_campaign
 from roofsmith.domain.campaign import Campaign
 from roofsmith.errors import UsageError
-from roofsmith.report.taking_home import TakenHome, taken_home
-from roofsmith.store.files import replace, storage_errors
+from roofsmith.report.next_steps import TakenHome, taken_home
+from roofsmith.store.files import replace as write_over
+from roofsmith.store.files import storage_errors
 from roofsmith.store.git import Git, git_installed
 from roofsmith.store.lineage_place import remembered
+from roofsmith.targets.init import changed_build
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +23,8 @@ class Applied:
     paths: tuple[Path, ...]
     """Files that were written; empty: all of them held it already."""
     home: TakenHome
+    build: str
+    """What its target file has to say of how it is built now; empty: nothing new."""
 
 
 def apply_campaign(directory: Path, to: Path | None = None) -> Applied:
@@ -44,10 +48,13 @@ def apply_campaign(directory: Path, to: Path | None = None) -> Applied:
     held = {source.path: source.text for source in campaign.incumbent.sources}
     began = {source.path: source.text for source in campaign.started.target.baseline.sources}
     changed = {one.path: root / one.path for one in home.files}
+    last, began_with = campaign.incumbent.build, campaign.started.target.baseline.build
+    build = changed_build(began_with, last) if home.build else ""
+    applied = Applied(tuple(changed.values()), home, build)
     is_new = to is not None and to.is_dir() and not any(one.exists() for one in changed.values())
     here = {path: b"" if is_new else _bytes(file) for path, file in changed.items()}
     if all(here[path] == held[path].encode() for path in changed):
-        return Applied((), home)
+        return replace(applied, paths=())
     for path, file in changed.items():
         if not is_new and here[path] != began.get(path, "").encode():
             raise UsageError(
@@ -58,9 +65,9 @@ def apply_campaign(directory: Path, to: Path | None = None) -> Applied:
     for path, file in changed.items():
         with storage_errors("write", file):
             mode = file.stat().st_mode & 0o777 if file.exists() else 0o644
-            replace(file, held[path].encode())
+            write_over(file, held[path].encode())
             file.chmod(mode)
-    return Applied(tuple(changed.values()), home)
+    return applied
 
 
 def _bytes(file: Path) -> bytes:

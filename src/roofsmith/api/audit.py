@@ -4,25 +4,28 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
 from roofsmith.analysis.own_facts import own_facts, paged_facts
-from roofsmith.api.citations import lookup_for
+from roofsmith.api.citations import campaigns_words, lookup_for
 from roofsmith.citations.check import CitationAudit as CitationAudit
-from roofsmith.citations.check import Problem, audit, check
+from roofsmith.citations.check import Problem, audit, check, check_hypothesis
 from roofsmith.citations.form import citations_in, parse
 from roofsmith.citations.sources import CitationSources
 from roofsmith.config import Settings
 from roofsmith.domain.campaign import Campaign, replay
 from roofsmith.domain.facts import Fact
+from roofsmith.domain.refusal import Refusal
 from roofsmith.errors import LedgerError, StorageError, UsageError
 from roofsmith.store.campaign_dir import LEDGER, LINEAGE, REPOSITORY, WORKTREE
 from roofsmith.store.ledger import JsonlLedger
 
 _NOT_AUDITED = frozenset((LEDGER, LINEAGE, REPOSITORY, WORKTREE, "profiles"))
 """Records and checkouts of the campaign, and what profilers wrote."""
+_BARE = "a number of the hardware without a citation"
+_STRUCK_NOW = "cite it in `facts`, or leave it out: new rounds have it struck"
 _NOT_IN_ROUNDS = frozenset(("kernel_snapshot", "artifacts"))
 _MEASURED = re.compile(r".*ceilings-\w+\.json")
 
@@ -48,6 +51,7 @@ def audit_campaign(directory: Path, settings: Settings) -> CitationAudit:
             lookup, own_facts(campaign.started), frozenset(_of_others(campaign))
         )
         problems += (p for _, p in _stale(paged_facts(campaign.started), CitationSources(lookup)))
+        problems += _unsourced(campaign, texts, sources)
     found = audit(texts, sources)
     notes = tuple(_notes(campaign, CitationSources(lookup)))
     return replace(found, problems=(*problems, *found.problems), notes=notes)
@@ -72,6 +76,22 @@ def _of_others(campaign: Campaign) -> Iterator[tuple[str, str]]:
     for said in (*campaign.started.tips, *campaign.started.directions):
         for text in map(str, said.model_dump().values()):
             yield from (cited.key for cited in citations_in(text))
+
+
+def _unsourced(
+    campaign: Campaign, texts: Mapping[str, str], sources: CitationSources
+) -> Iterator[Problem]:
+    """Numbers of the hardware that hypotheses of this ledger hold without a citation."""
+    known = campaigns_words(campaign)
+    for past in campaign.proposed:
+        if past.hypothesis is None:
+            continue
+        file = LEDGER if isinstance(past, Refusal) else f"rounds/round-{past.round}/hypothesis.txt"
+        lines = texts.get(file, "").splitlines()
+        for bare in check_hypothesis(past.hypothesis, sources, known).of_devices:
+            number = bare.partition(": ")[2]
+            at = (n for n, line in enumerate(lines, start=1) if number in line)
+            yield Problem(file, next(at, 1), "unsourced", number, _BARE, _STRUCK_NOW)
 
 
 def _stale(facts: Iterable[Fact], sources: CitationSources) -> Iterator[tuple[Fact, Problem]]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -12,9 +14,8 @@ from roofsmith.api.agents import Workplace, distrusting
 from roofsmith.api.citations import citation_check
 from roofsmith.api.demonstration import DemoChoice
 from roofsmith.api.doctor import Examination, examine
-from roofsmith.api.finished import FinishedCampaign, campaign_in, finished
+from roofsmith.api.finished import FinishedCampaign, campaign_in, finished, unrendered
 from roofsmith.api.preferences import DEFAULT_PROPOSERS
-from roofsmith.api.rendering import unrendered
 from roofsmith.api.session import going_on, limited
 from roofsmith.api.subjects import bundled_example, target_of, write_campaign_target
 from roofsmith.api.wiring import (
@@ -34,12 +35,22 @@ from roofsmith.domain.options import CampaignPlan, SessionLimits
 from roofsmith.domain.standing import limits_in_force
 from roofsmith.domain.target import LONGEST_NOTES, StopPolicy, Target, plain_name
 from roofsmith.engine.loop import Engine
-from roofsmith.errors import RoofsmithError, UsageError
+from roofsmith.errors import (
+    CampaignBusyError,
+    MachineError,
+    RoofsmithError,
+    StorageError,
+    UnknownNameError,
+    UsageError,
+)
 from roofsmith.evaluator.steal import steal_note
-from roofsmith.machine.processor_time import processor_time
+from roofsmith.machine.probes import processor_time
 from roofsmith.ports import Observer, Proposer
 from roofsmith.proposers.model.estimate import estimate
-from roofsmith.store.campaign_dir import CampaignDirectory
+from roofsmith.report.manifest import env_check, error_report
+from roofsmith.specs.wiki import Wiki
+from roofsmith.store.campaign_dir import LEDGER, CampaignDirectory
+from roofsmith.store.files import storage_errors, write_file
 from roofsmith.store.ledger import JsonlLedger
 from roofsmith.store.sources import LANGUAGES
 from roofsmith.targets.file import load_target, load_target_file
@@ -84,7 +95,11 @@ def estimates(plan: CampaignPlan, settings: Settings) -> tuple[str, ...]:
 
 def _limited_target(plan: CampaignPlan) -> Target:
     target = target_of(plan.subject)
-    return target.model_copy(update={"stop": limited(target.stop, plan.limits)})
+    goal = target.goal
+    if plan.limits.forever:
+        goal = goal.model_copy(update={"roofline_fraction": None})
+    stop = limited(target.stop, plan.limits, begun=False)
+    return target.model_copy(update={"goal": goal, "stop": stop})
 
 
 def optimize(
@@ -102,8 +117,6 @@ def optimize(
         if len(plan.notes) > LONGEST_NOTES:
             raise UsageError(f"the notes have more than {LONGEST_NOTES} characters")
         target = target.model_copy(update={"notes": plan.notes})
-    if plan.learn:
-        target = target.model_copy(update={"learn": True})
     is_kernel = subject.path.suffix in LANGUAGES
     kernel_path = subject.path if is_kernel else load_target_file(subject.path).kernel_path
     models = model_options(plan.base_url, settings, observer)
@@ -168,20 +181,77 @@ def _start(
     observer: Observer,
 ) -> FinishedCampaign:
     new = [folder for folder in (directory, *directory.parents) if not folder.exists()]
+    seen: Examination | None = None
     with (
+        _explained(directory, lambda: seen),
         CampaignDirectory.create(directory) as files,
         _removed_without_baseline(files, new, settings.logs_dir),
     ):
         # Before any process of ours is on the GPU, which a container's driver may call others'.
         seen = examine(settings, target, deadline_s=LOOK_S, brief=True)
+        require_minimums(seen)
         with open_target(
             target, settings, observer, builds=(target.baseline,), reads=True
         ) as opened:
+            _require_platform(target, opened, settings)
             name = plain_name(files.directory.name)
             drawn = opened.draw_notes()
             opened = opened.with_attainable(settings)
             found = _run(opened, files, proposer, settings, name, kernel_path, seen=seen)
             return replace(found, notes=(*drawn, *found.notes))
+
+
+@contextmanager
+def _explained(directory: Path, seen: Callable[[], Examination | None]) -> Iterator[None]:
+    """Of a machine that a campaign can't begin on, leave what was seen of it, and the cure."""
+    try:
+        yield
+    except (CampaignBusyError, StorageError):
+        raise
+    except MachineError as error:
+        if not (directory / LEDGER).exists():
+            found, command = seen(), shlex.join(["roofsmith", *sys.argv[1:]])
+            texts = {"error_report.md": error_report(error.message, error.hint, command, found)}
+            texts |= {} if found is None else {"env_check.md": env_check(found)}
+            with storage_errors("write", directory):
+                directory.mkdir(parents=True, exist_ok=True)
+            for name, text in texts.items():
+                write_file(directory / name, text.encode("utf-8"))
+        raise
+
+
+def require_minimums(seen: Examination) -> None:
+    """See that nothing that the target needs is older than it may be.
+
+    Raises:
+        MachineError: something is.
+    """
+    if old := [check for check in seen.checks if check.below and check.level == "missing"]:
+        what = "; ".join(f"{check.name}: {check.detail}" for check in old)
+        raise MachineError(what, hint="; ".join(f"{check.fix}" for check in old))
+
+
+def _require_platform(target: Target, opened: OpenTarget, settings: Settings) -> None:
+    """See that this is the machine that the target was defined for.
+
+    Raises:
+        MachineError: it is another.
+    """
+    asked, device = target.definition, opened.survey.environment.device
+    if asked is None or (asked.platform or asked.target_gpu) is None:
+        return
+    sheet = opened.survey.facts.datasheet
+    wiki = Wiki.load(settings.own_pages(), settings.gpu_wiki)
+    is_arch = asked.target_gpu in (None, device.arch)
+    if is_arch and sheet is not None and asked.platform is not None:
+        with suppress(UnknownNameError):  # an architecture, which it is of
+            is_arch = sheet.product in {page.product for page in wiki.called(asked.platform)}
+    if not is_arch:
+        raise MachineError(
+            f"{target.name} is defined for {asked.platform or asked.target_gpu}; this is"
+            f" {device.name}",
+            hint="start it there, or change `definition` in its target file",
+        )
 
 
 @contextmanager
@@ -216,7 +286,7 @@ def _run(
     limits: StopPolicy | None = None,
     seen: Examination | None = None,
 ) -> FinishedCampaign:
-    lineage = LateLineage(files.directory, name, opened.target.baseline, kernel_path)
+    lineage = LateLineage(files.directory, name, opened.target, kernel_path)
     checks = citation_check(settings.reading(opened.target.gpu_wiki))
     parts = replace(opened.parts(proposer, files, lineage, checks), examination=seen)
     engine = Engine(parts, name, limits)

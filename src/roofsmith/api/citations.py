@@ -6,7 +6,8 @@ from collections.abc import Callable
 from functools import cache, partial
 from pathlib import Path
 
-from roofsmith.analysis.own_facts import own_facts
+from roofsmith.analysis import figures
+from roofsmith.analysis.own_facts import own_facts, paged_facts
 from roofsmith.citations.check import check_hypothesis
 from roofsmith.citations.sources import CitationSource, CitationSources, Lookup
 from roofsmith.config import Settings
@@ -30,7 +31,9 @@ def citation_check(settings: Settings) -> Callable[[Hypothesis, Campaign | None]
 
     def check(hypothesis: Hypothesis, campaign: Campaign | None) -> CheckedCitations:
         own = own_facts(campaign.started) if campaign is not None else ()
-        return check_hypothesis(hypothesis, CitationSources(lookup, own), _evidence(campaign))
+        facts = paged_facts(campaign.started) if campaign is not None else ()
+        sources = CitationSources(lookup, own)
+        return check_hypothesis(hypothesis, sources, campaigns_words(campaign), facts)
 
     return check
 
@@ -65,10 +68,20 @@ def _measured(path: Path, line: int) -> tuple[CitationSource, ...]:
     return () if file is None else tuple(map(CitationSource, measured_at(file, path, line)))
 
 
-def _evidence(campaign: Campaign | None) -> frozenset[str]:
+def campaigns_words(campaign: Campaign | None) -> frozenset[str]:
     """What the campaign itself says of its kernels; whoever repeats that claims nothing."""
     if campaign is None:
         return frozenset()
     first = () if campaign.baseline is None else (campaign.baseline,)
-    held = (record.bottleneck for record in (*first, *campaign.rounds))
-    return frozenset(line for found in held if found is not None for line in found.evidence)
+    seen = [*first, *campaign.rounds]
+    held = (record.bottleneck for record in seen)
+    counted = [c for record in seen if record.profile is not None for c in record.profile.counters]
+    costs = [bound.cost for bound in campaign.started.bounds]
+    return frozenset(
+        (
+            *(line for found in held if found is not None for line in found.evidence),
+            *(figures.counter(c.value, c.unit, c.name) for c in counted),
+            *(f"{c.value:.0f} registers" for c in counted if c.name == "registers_per_thread"),
+            *(figures.quantity(cost.total_bytes, "byte") for cost in costs),
+        )
+    )

@@ -11,13 +11,11 @@ from roofsmith.config import Settings
 from roofsmith.domain.fleet import Fleet
 from roofsmith.errors import UsageError
 from roofsmith.machine.amd import AmdSource
-from roofsmith.machine.clocks import ClockDriver, DriverOf, restore_abandoned
-from roofsmith.machine.clocks_amd import RocmSmiClocks
+from roofsmith.machine.clocks import restore_abandoned
 from roofsmith.machine.clocks_nvidia import NvmlClocks
 from roofsmith.machine.fleet import HostFleet
 from roofsmith.machine.idle import described
 from roofsmith.machine.nvidia import NvidiaSource
-from roofsmith.machine.plugged import Vendor
 from roofsmith.machine.processes import OwnProcesses, exists
 from roofsmith.ports import DeviceSource
 
@@ -30,8 +28,7 @@ class ClockedGpu:
     """A GPU whose clocks can be held, and who sees what else runs on it."""
 
     uuid: str
-    vendor: Vendor
-    driver: ClockDriver
+    driver: NvmlClocks
     fleet: Fleet
     sleep: Callable[[float], None] = time.sleep
     partners: Callable[[Collection[int]], Collection[int]] = lambda _: ()
@@ -59,29 +56,19 @@ Find = Callable[[DeviceSource], ClockedGpu | None]
 
 
 def clocked(devices: DeviceSource) -> ClockedGpu | None:
-    """The GPU that kernels run on; None for the host's processors."""
-    match devices:
-        case NvidiaSource():
-            return ClockedGpu(devices.uuid(), "nvidia", NvmlClocks(), HostFleet("nvidia").gpus)
-        case AmdSource():
-            driver = RocmSmiClocks(devices.max_clock_hz())
-            return ClockedGpu(devices.uuid(), "amd", driver, HostFleet("amd").gpus)
-        case _:
-            return None
+    """The GPU that kernels run on, if its clocks can be held; None for AMD's and the processors."""
+    if not isinstance(devices, NvidiaSource):
+        return None
+    return ClockedGpu(devices.uuid(), NvmlClocks(), HostFleet("nvidia").gpus)
 
 
-def clock_driver(vendor: Vendor) -> ClockDriver:
-    """What lets go of a GPU's clocks; to lock them it would have to know more of an AMD GPU."""
-    return NvmlClocks() if vendor == "nvidia" else RocmSmiClocks(None)
-
-
-def let_go_of_abandoned(settings: Settings, driver_of: DriverOf = clock_driver) -> frozenset[str]:
+def let_go_of_abandoned(settings: Settings, driver: NvmlClocks | None = None) -> frozenset[str]:
     """Undo what killed runs left locked, on every GPU, whichever this run will get.
 
     Returns:
         UUIDs of GPUs whose clocks may be locked still.
     """
-    return restore_abandoned(driver_of, settings.clocks_dir, say)
+    return restore_abandoned(driver or NvmlClocks(), settings.clocks_dir, say)
 
 
 def noting_locks(
@@ -106,8 +93,13 @@ def clock_notes(devices: DeviceSource) -> tuple[str, ...]:
     return devices.beside if isinstance(devices, NvidiaSource | AmdSource) else ()
 
 
-def host_clocks() -> UsageError:
-    """Why `--lock-clocks` is nothing for the host's processors."""
+def no_clocks(devices: DeviceSource | None = None) -> UsageError:
+    """Why `--lock-clocks` is nothing for AMD's GPUs, nor for the host's processors."""
+    if isinstance(devices, AmdSource):
+        return UsageError(
+            "--lock-clocks holds the clocks of NVIDIA's GPUs, and this kernel runs on one of AMD's",
+            hint="leave it out; for steadier clocks: sudo rocm-smi --setperfdeterminism MHZ",
+        )
     return UsageError(
         "--lock-clocks holds a GPU's clocks, and this kernel runs on the host's processors: their"
         " clocks are the operating system's and every other program's",

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from roofsmith.computation.counts import counted
 from roofsmith.computation.kinds import kind
 from roofsmith.computation.read import computation_of
+from roofsmith.computation.sizes import Size
 from roofsmith.computation.text import lines
 from roofsmith.domain.computed import Computed
 from roofsmith.domain.kernel import Signature
@@ -48,16 +49,17 @@ def computed(target: Target, signature: Signature) -> Computed | None:
     graph = computation.graph
     if graph is None:
         return Computed(doubts=(computation.refusal,))
-    said, flops = lines(graph), counted(graph).flops
+    said, work = lines(graph), counted(graph)
+
+    def at_workloads(size: Size) -> dict[str, float]:
+        values = {one.label: {**computation.numbers, **one.dims} for one in target.workloads}
+        return {} if graph.notes else {name: float(size.at(at)) for name, at in values.items()}
+
     cut = [f"... and {len(said) - MOST_LINES} more"] if len(said) > MOST_LINES else []
     return Computed(
         operator=kind(graph),
         operations=(*said[:MOST_LINES], *cut),
         doubts=graph.notes,
-        flops={}
-        if graph.notes
-        else {
-            one.label: float(flops.at({**computation.numbers, **one.dims}))
-            for one in target.workloads
-        },
+        flops=at_workloads(work.flops),
+        swept_bytes=at_workloads(work.swept_bytes) if work.swept_bytes.terms else {},
     )

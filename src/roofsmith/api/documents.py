@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from roofsmith.analysis.compare import LOOK_ERROR_RATE
 from roofsmith.analysis.compiled import candidates_for, described
+from roofsmith.analysis.departures import departures
 from roofsmith.analysis.doubt import doubt_about
 from roofsmith.analysis.figures import one_line, plural
 from roofsmith.analysis.fractions import attainable_share, final_fraction, held_fraction
@@ -19,6 +20,7 @@ from roofsmith.domain.bound import Bound
 from roofsmith.domain.calibration import Calibration
 from roofsmith.domain.campaign import Campaign, Round, Stopped
 from roofsmith.domain.comparison import Judgement, Timing, WorkloadComparison, worst_of_outputs
+from roofsmith.domain.dashboard import CONTRACT
 from roofsmith.domain.diagnosis import Diagnosis
 from roofsmith.domain.inspection import Inspection
 from roofsmith.domain.kernel import KernelResources
@@ -127,6 +129,7 @@ def round_document(round_: Round, campaign: Campaign) -> dict[str, Any]:
         "resources": [described(kernel) for kernel in _compiled(round_)],
         **_inspection(round_.inspection),
         "unsourced": list(round_.unsourced),
+        "beside_its_idea": list(departures(campaign, round_)),
         "roofline_fraction": round_.roofline_fraction,
         "total_speedup": round_.total_speedup,
         "proposer": round_.proposer,
@@ -196,11 +199,15 @@ def _dispatch(round_: Round) -> dict[str, Any] | None:
 
 def finished_document(finished: FinishedCampaign) -> dict[str, Any]:
     """A campaign's result."""
-    campaign = finished.campaign
+    from roofsmith.api.dashboard import campaign_row, id_of  # slow to import, too
+
+    campaign, place = finished.campaign, finished.directory.absolute()
     summary = summarize(campaign)
     stopped, measure = campaign.stopped, campaign.started.target.measure
     baseline = campaign.baseline.timings if campaign.baseline else ()
     return {
+        "schema_version": CONTRACT,
+        "row": campaign_row(campaign, id_of(place), place, works=False).model_dump(mode="json"),
         "campaign": campaign.started.campaign,
         "directory": str(finished.directory),
         "report": str(finished.report),

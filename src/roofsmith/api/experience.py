@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import gzip
 import io
+import math
 import zlib
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final, get_args
+from typing import Any, Final, TypeAlias, get_args
 
 from roofsmith.analysis import recommend as analysis
 from roofsmith.analysis.experiments import BACKENDS
@@ -23,18 +25,63 @@ from roofsmith.domain.recommendation import Recommendation, Situation
 from roofsmith.domain.tip import Tip
 from roofsmith.errors import RoofsmithError, UnknownNameError, UsageError
 from roofsmith.experience.database import Database, Query, now
-from roofsmith.experience.duplicates import Group, duplicates
 from roofsmith.experience.exchange import Parsed, are_lines, lines_of, parsed
 from roofsmith.experience.hearsay import dims_of, told
 from roofsmith.experience.inbox import SpooledDatabase
-from roofsmith.experience.pages import overview
 from roofsmith.experience.rates import SuccessRate, success_rates
 from roofsmith.experience.recovery import begins_as_database
-from roofsmith.experience.tip_pages import Left, left_in, tip_experiment, tip_pages
+from roofsmith.experience.tip_pages import Left, left_in, overview, tip_experiment, tip_pages
 from roofsmith.store.campaign_dir import LEDGER
 from roofsmith.store.files import storage_errors, write_file
 from roofsmith.store.ledger import JsonlLedger, records_in
 from roofsmith.store.records import Record
+
+Group: TypeAlias = tuple[Experiment, tuple[Experiment, ...]]
+"""The one that stands for the others, and those."""
+
+
+def duplicates(rows: Iterable[Experiment]) -> tuple[Group, ...]:
+    """The same change of the same kernel in the same environment, told or judged again; of rows in
+    the order of time.
+
+    Kernels are compared by their ids; of what somebody told, the words are. What came to something
+    else is another finding. What was verified stays, then what was measured most precisely, else
+    the newest. Masked experiments stay what they are.
+    """
+    groups: dict[tuple[object, ...], list[Experiment]] = defaultdict(list)
+    for row in rows:
+        if not row.masked:
+            groups[_what(row)].append(row)
+    return tuple(_told_by_one(group) for group in groups.values() if len(group) > 1)
+
+
+def _told_by_one(group: list[Experiment]) -> Group:
+    stays = min(reversed(group), key=_vagueness)
+    return stays, tuple(one for one in group if one is not stays)
+
+
+def _what(row: Experiment) -> tuple[object, ...]:
+    where = (
+        row.operator_sig,
+        row.backend,
+        row.device,
+        row.arch,
+        row.dtype_sig,
+        row.status,
+        row.outcome,
+    )
+    if row.candidate_id:
+        return (*where, row.environment_fingerprint, row.incumbent_id, row.candidate_id)
+    statement = row.hypothesis.statement if row.hypothesis is not None else ""
+    words = " ".join(f"{row.change_summary} {statement}".lower().split())
+    return (*where, row.env, tuple(row.dims), words)
+
+
+def _vagueness(row: Experiment) -> tuple[bool, float]:
+    """Whether nothing verified it, and the width of its interval."""
+    low, high = row.interval or (0.0, math.inf)
+    return row.verdict == "unverified", high - low
+
 
 __all__ = ["Database", "Query", "Situation"]
 
@@ -88,7 +135,7 @@ class Merged:
 
 
 def database(settings: Settings, tell: Callable[[str], object] = str) -> Database:
-    """The experiments of this user, with what waited for them; `tell` hears what was recovered.
+    """The experiments of this user, with what waited for them; `tell` hears what was set aside.
 
     Raises:
         UsageError: the settings say that nothing is kept.

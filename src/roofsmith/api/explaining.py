@@ -41,6 +41,8 @@ class Explained:
             told.append(f"holds for {', '.join(limits)}: elsewhere, it computes something else")
         told.append(f"operations: {work.flops}" + _mix(work))
         told.append(f"bytes: {work.read_bytes} read, {work.written_bytes} written")
+        if work.swept_bytes.terms:
+            told.append(f"sweeps pass over {work.swept_bytes} bytes")
         for one in self.target.workloads:
             flops, read, written = (size.at({**numbers, **one.dims}) for size in _sizes(work))
             told.append(f"{one.label}: {flops:.4g} operations, {read + written:.4g} bytes")

@@ -56,6 +56,8 @@ class TrialRun:
     table: str
     """What is probably its table, as a CSV."""
     wall_s: float
+    build_s: float
+    """Of the build before it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +73,7 @@ class FirstRuns:
     runs: Sequence[TrialRun]
     run_s: float
     """What one run of the benchmark takes."""
+    build_s: float
     own: Collection[str]
     """Words of what the repository and its kernels are called."""
 
@@ -150,7 +153,7 @@ def first_runs(
             take(key)
         else:
             wall_s = min(run.wall_s for run in runs)
-            return FirstRuns(values, sources, tuple(remarks), runs, wall_s, own)
+            return FirstRuns(values, sources, tuple(remarks), runs, wall_s, runs[0].build_s, own)
 
 
 def _tried(
@@ -179,7 +182,7 @@ def _tried(
     )  # fmt: skip
     own = words_of((name, *(Path(source.path).stem for source in (kernel, *others))))
     with (
-        _gate_for(target, settings, observer) as gate,
+        gate_for(target, settings, observer) as gate,
         open_target_repository(target, settings) as parts,
         noticing_gpu_use(spec),
     ):
@@ -187,7 +190,7 @@ def _tried(
 
 
 @contextmanager
-def _gate_for(target: Target, settings: Settings, observer: Observer) -> Iterator[Gate | None]:
+def gate_for(target: Target, settings: Settings, observer: Observer) -> Iterator[Gate | None]:
     """In front of the GPU that was leased for the commands; None where they use none."""
     language = device_language(target)
     if language in HOST_LANGUAGES:
@@ -247,7 +250,7 @@ def _one_run(parts: RepositoryParts, built: Built, own: Collection[str]) -> Tria
             else "--results 'results/*.csv' names the file that it writes; a line such as `us: 1.5`"
             " would do, and --pattern 'took (?P<time>[0-9.]+ ms)' finds any other",
         ) from error
-    return TrialRun(texts, table, ran.wall_s)
+    return TrialRun(texts, table, ran.wall_s, built.build_time_s)
 
 
 def _table(spec: CommandSpec, runs: Runs, texts: Sequence[str], own: Collection[str]) -> str:

@@ -12,8 +12,8 @@ from functools import partial
 from roofsmith.api.clocks import (
     Find,
     clocked,
-    host_clocks,
     let_go_of_abandoned,
+    no_clocks,
     noted,
     noting_locks,
     say,
@@ -35,10 +35,9 @@ from roofsmith.judge.host.runner import WorkerRunner
 from roofsmith.judge.sandbox.cgroup import remove_stale_groups
 from roofsmith.judge.sandbox.isolation import isolate
 from roofsmith.machine.admission import LookedAhead
-from roofsmith.machine.build_slots import build_slots
 from roofsmith.machine.choice import source_for
 from roofsmith.machine.clocks import held_clocks
-from roofsmith.machine.cpu import CpuSource
+from roofsmith.machine.cpu import CpuSource, build_slots
 from roofsmith.machine.gpu_tools import AMD_TOOLS, NVIDIA_TOOLS, ask_ahead
 from roofsmith.machine.idle import leaves_unknown
 from roofsmith.machine.plugged import ELSEWHERE
@@ -142,21 +141,20 @@ def locked_clocks(machine: Place, settings: Settings, find: Find = clocked) -> P
         find: who can hold a device's clocks.
 
     Raises:
-        UsageError: kernels run on the host's processors.
+        UsageError: kernels run on the host's processors, or on a GPU of AMD's.
         MachineError: the clocks can't be locked, or others use the GPU; nothing was changed.
     """
     if not settings.lock_clocks:
         return machine
     gpu = find(machine.devices)
     if gpu is None:
-        raise host_clocks()
+        raise no_clocks(machine.devices)
     gate = machine.gate
     assert gate is not None, "clocks are those of a GPU that was leased"
     gpu = replace(gpu, partners=partial(gate.parts.leases.partners, gate.uuid))
     locked = gate.around(
         lambda: held_clocks(
-            gpu.driver, gpu.vendor, gpu.uuid, settings.clocks_dir, strangers=gpu.strangers,
-            tell=say,
+            gpu.driver, gpu.uuid, settings.clocks_dir, strangers=gpu.strangers, tell=say
         )
     )  # fmt: skip
     note = f"clocks locked for this run: {locked.sentence}"

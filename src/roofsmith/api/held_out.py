@@ -7,13 +7,41 @@ import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice, zip_longest
+from pathlib import Path
+
+from pydantic import ValidationError
 
 from roofsmith.domain.description import WorkloadDescription
 from roofsmith.domain.held_out import HeldOut
 from roofsmith.domain.target import Target
 from roofsmith.domain.workload import ConfigClass, Workload
 from roofsmith.judge.correctness.hidden_workloads import TRIES, hidden, rows_of, volume
-from roofsmith.store.held_out import HeldOutFiles
+from roofsmith.store.files import replace, storage_errors
+
+
+@dataclass(frozen=True, slots=True)
+class HeldOutFiles:
+    """A file per draw, called by its digest. Where one is gone, the campaign draws anew."""
+
+    folder: Path
+
+    def keep(self, held: HeldOut) -> None:
+        path = self._path(held.digest)
+        with storage_errors("keep the held-out workloads in", path):
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            replace(path, held.model_dump_json().encode(), durable=True)
+
+    def find(self, digest: str) -> HeldOut | None:
+        """The draw of a digest; None where it is gone, or was changed."""
+        try:
+            found = HeldOut.model_validate_json(self._path(digest).read_bytes())
+        except (OSError, ValidationError):
+            return None
+        return found if found.digest == digest else None
+
+    def _path(self, digest: str) -> Path:
+        return self.folder / f"{digest}.json"
+
 
 OF_A_CLASS = 2
 """At most so many of each: all classes have one before any has a second."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import queue
+import select
 import signal
 import socket
 import struct
@@ -32,7 +33,7 @@ from roofsmith.api.views.records import lines_for
 from roofsmith.campaign_socket import FOLDER, environment_digest, send
 from roofsmith.domain.campaign import Campaign, Event
 from roofsmith.errors import RoofsmithError, UsageError
-from roofsmith.task_limits import naming_task_limit
+from roofsmith.task_limits import naming_limits
 
 IDLE_S = 600.0
 """After which nobody is expected any more: a person or a model has thought by then. Chosen."""
@@ -165,7 +166,7 @@ class HoldingProcess:
     def _answered(self, request: Request) -> tuple[dict[str, Any], bool]:
         """What a request comes to, and whether the session is sound after it."""
         try:
-            with naming_task_limit():
+            with naming_limits():
                 return command_of(request).answer(self._opened(request.opened)), True
         except RoofsmithError as error:
             kind, log = type(error).__name__, None if error.log is None else str(error.log)
@@ -200,6 +201,8 @@ class HoldingProcess:
                 guest = Guest(connection, Request.model_validate_json(lines.readline()))
             except ValidationError:
                 return  # of another version: it opens the campaign itself
+            if _has_hung_up(connection):  # while this process was stopped, or too slow
+                return
             if self._is_answered_at_once(guest):
                 return
             if self._relay.guest is not None:
@@ -236,6 +239,13 @@ class HoldingProcess:
 
     def _terminated(self, *_: object) -> None:
         raise KeyboardInterrupt("ended by SIGTERM")
+
+
+def _has_hung_up(connection: socket.socket) -> bool:
+    """Whether the peer shut its end: what it asked for, it was told, didn't come to anything."""
+    looking = select.poll()
+    looking.register(connection, select.POLLRDHUP)
+    return bool(looking.poll(0))
 
 
 def is_trusted(connection: socket.socket) -> bool:

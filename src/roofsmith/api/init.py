@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from roofsmith.analysis.cost import cost
-from roofsmith.analysis.operations import unsaid_operations
+from roofsmith.analysis.cost import cost, unsaid_operations
 from roofsmith.api.computing import computed
 from roofsmith.api.first_try import (
     FIRST_CALL_S,
@@ -29,7 +29,7 @@ from roofsmith.api.hardware import (
     require_fresh_inputs,
     scored,
 )
-from roofsmith.api.observing import needs_setup, with_written_setup
+from roofsmith.api.observing import REFERENCE, needs_setup, with_written_setup
 from roofsmith.api.own_draws import draw_notes, seed_notes
 from roofsmith.api.places import Place
 from roofsmith.api.subjects import candidate_from, target_text
@@ -38,11 +38,12 @@ from roofsmith.domain.kernel import Built, Candidate
 from roofsmith.domain.options import Subject
 from roofsmith.domain.outcome import BuildFailed, Failure
 from roofsmith.domain.target import HOST_LANGUAGES, Target
-from roofsmith.errors import BaselineError, TargetError, UsageError
+from roofsmith.errors import BadReferenceError, BaselineError, TargetError, UsageError
 from roofsmith.judge.gpu.oracle import GpuOracle
 from roofsmith.judge.host.oracle import DEADLINE_S, ReferenceOracle
 from roofsmith.ports import Observer
 from roofsmith.scratch import filing_logs
+from roofsmith.store.files import write_file
 from roofsmith.store.sources import read_text
 from roofsmith.targets.file import load_text
 from roofsmith.targets.init import write_target
@@ -109,40 +110,60 @@ def initialize(
         raise TargetError(f"{path} exists already", hint="--force replaces it")
     language = candidate_from(subject.path, subject.flags, subject.entry).language
     sized: tuple[str, ...] = ()
+    given, before, written = subject.reference or subject.path.parent / REFERENCE, "", ""
     if language in HOST_LANGUAGES and needs_setup(subject):
+        before = read_text(given, "reference") if given.is_file() else ""
         with leased_machine(settings, language, observer) as machine:
             found = with_written_setup(subject, machine, observer)
         subject, sized = found.subject, (found.note,) if found.note else ()
         if found.is_unfinished and subject.reference is not None:
             return Written(subject.reference, sized, (), is_unfinished=True)
+        written = read_text(given, "reference") if before else ""
     if subject.reference is None:
         raise UsageError(
             "--ref is missing", hint=f"{subject.path} is held against a reference: --ref REF.py, "
             "with setup(**dims, seed) and reference(**inputs)",
         )  # fmt: skip
-    text = target_text(subject, name=name, includes=includes, guesses=guesses)
-    target = load_text(text, path).target
-    with (
-        filing_logs(settings.logs_dir),
-        booted_reference(target) as booted,
-        on_gpu_alone(str(subject.path), target.language, target.reference),
-        leased_machine(settings, target.language, observer) as machine,
-        oracle_for(target, machine, booted) as oracle,
-    ):
-        times = _reference_times(target, oracle, observer)
-        target = scored(target, oracle)
-        built = _built(target, machine, observer)
-        notes = tuple(slowness(*one) for one in times.items() if is_slow(one[1]))
-        if _counts_bytes_only(target, built, oracle, observer):
-            notes += (unsaid_operations(target),)
-        if max(times.values(), default=0.0) > LONGEST_CALL_S:
-            wrong: tuple[str, ...] = ("the kernel wasn't tried: the reference takes too long",)
-        else:
-            observer.stage("reference", f"on other inputs, for {DEADLINE_S:.0f} s at most")
-            require_fresh_inputs(oracle)
-            notes += (*draw_notes(target, oracle), *seed_notes(target, oracle))
-            wrong = tuple(_wrong(target, built, machine, oracle, observer))
-    return Written(write_target(path, text, force=force), (*sized, *notes), wrong)
+    with _put_back(given, before, written, sized):
+        text = target_text(subject, name=name, includes=includes, guesses=guesses)
+        target = load_text(text, path).target
+        with (
+            filing_logs(settings.logs_dir),
+            booted_reference(target) as booted,
+            on_gpu_alone(str(subject.path), target.language, target.reference),
+            leased_machine(settings, target.language, observer) as machine,
+            oracle_for(target, machine, booted) as oracle,
+        ):
+            times = _reference_times(target, oracle, observer)
+            target = scored(target, oracle)
+            built = _built(target, machine, observer)
+            notes = tuple(slowness(*one) for one in times.items() if is_slow(one[1]))
+            if _counts_bytes_only(target, built, oracle, observer):
+                notes += (unsaid_operations(target),)
+            if max(times.values(), default=0.0) > LONGEST_CALL_S:
+                wrong: tuple[str, ...] = ("the kernel wasn't tried: the reference takes too long",)
+            else:
+                observer.stage("reference", f"on other inputs, for {DEADLINE_S:.0f} s at most")
+                require_fresh_inputs(oracle)
+                notes += (*draw_notes(target, oracle), *seed_notes(target, oracle))
+                wrong = tuple(_wrong(target, built, machine, oracle, observer))
+        return Written(write_target(path, text, force=force), (*sized, *notes), wrong)
+
+
+@contextmanager
+def _put_back(reference: Path, before: str, written: str, sized: tuple[str, ...]) -> Iterator[None]:
+    """What fails leaves a reference as it was. Of one that fails itself, the sizes that nobody has
+    looked at yet come first, and stay, so that they can be looked at."""
+    try:
+        yield
+    except BadReferenceError as error:
+        if sized:
+            error.hint = "; ".join(sized)
+        raise
+    except BaseException:
+        if before != written and read_text(reference, "reference") == written:
+            write_file(reference, before.encode())
+        raise
 
 
 def _counts_bytes_only(

@@ -31,13 +31,17 @@ from roofsmith.store.sources import imported_files, read_text, source_file
 from roofsmith.store.workload_text import parse_workload
 from roofsmith.targets.init import write_target
 from roofsmith.targets.place import FILE_NAME
-from roofsmith.targets.pytorch.analysis import analysis_text
-from roofsmith.targets.pytorch.backends import BACKENDS, Backend, NoKernel, RenderedKernel
-from roofsmith.targets.pytorch.families import family_read
+from roofsmith.targets.pytorch.backends import (
+    BACKENDS,
+    Backend,
+    NoKernel,
+    RenderedKernel,
+    family_read,
+)
 from roofsmith.targets.pytorch.kernel_test import kernel_test
 from roofsmith.targets.pytorch.program import PyTorchProgram, PyTorchRequest
 from roofsmith.targets.pytorch.reading import read
-from roofsmith.targets.pytorch.text import reference_text, torch_kernel
+from roofsmith.targets.pytorch.text import analysis_text, reference_text, torch_kernel
 
 HOST_FLOP, HOST_BYTES = 1e9, 2**27
 """Of a call of a plain kernel on one processor: a second, or less. Chosen."""
@@ -59,6 +63,10 @@ class PyTorchFile:
     target_name: str | None = None
     threads: int | None = None
     """Processors that kernels may use; None: all."""
+    shown: str | None = None
+    """What messages call it; None: its path."""
+    atol: float | None = None
+    """Of the problem set that it is from: what it allows where a result is zero."""
 
     @property
     def target(self) -> str:
@@ -118,7 +126,7 @@ def initialize_pytorch(
         )
     source = _checked(wanted.path)
     with _folder(wanted.directory, force=force) as folder:
-        observer.stage("read", str(wanted.path))
+        observer.stage("read", wanted.shown or str(wanted.path))
         program = read(_request(wanted), isolate(settings.isolation))
         model = f"{program.module}.py"
         files = {model: source}
@@ -198,6 +206,10 @@ def _checked(path: Path) -> str:
         line = f":{error.lineno}" if isinstance(error, SyntaxError) else ""
         why = error.msg if isinstance(error, SyntaxError) else str(error)
         raise TargetError(f"{path}{line}: {why}", hint="it has to run by itself first") from error
+    except (RecursionError, MemoryError) as error:
+        raise TargetError(
+            f"{path} is nested too deeply for Python", hint="it has to run by itself first"
+        ) from error
     return text
 
 
@@ -205,7 +217,8 @@ def _request(wanted: PyTorchFile) -> PyTorchRequest:
     on_host = wanted.language in HOST_LANGUAGES
     return PyTorchRequest(
         path=str(wanted.path.absolute()),
-        shown=str(wanted.path),
+        shown=wanted.shown or str(wanted.path),
+        atol=wanted.atol,
         name=wanted.name,
         language=wanted.language,
         workloads=tuple(parse_workload(text).dims for text in wanted.workloads),

@@ -8,24 +8,30 @@ import shlex
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from roofsmith.analysis.statistics import least_observations
-from roofsmith.api.first_runs import first_runs, section_of
+from roofsmith.api.first_runs import UNKNOWN, FirstRuns, first_runs, section_of
 from roofsmith.api.subjects import checked_family
 from roofsmith.config import Settings
 from roofsmith.domain.command import CommandSection, CommandSpec, direction_of
-from roofsmith.domain.target import (
-    default_keep,
-    plain_name,
-)
-from roofsmith.errors import TargetError
+from roofsmith.domain.kernel import SourceFile
+from roofsmith.domain.target import default_keep, plain_name
+from roofsmith.errors import BaselineError, TargetError
 from roofsmith.ports import Observer
-from roofsmith.repository.checkouts import open_repository, require_clean
+from roofsmith.repository.checkouts import (
+    Repository,
+    editable_sources,
+    open_repository,
+    require_clean,
+    tracked_files,
+)
 from roofsmith.repository.column_guess import (
     guess_gate,
     guess_keys,
     guess_metric,
+    guess_own_rows,
+    guess_path,
     nearly_gate,
     result_columns,
     rows_of,
@@ -36,11 +42,14 @@ from roofsmith.repository.expressions import (
     DECIMAL_COMMAS,
     ExpressionError,
     Row,
+    condition,
     formula,
     has_comma,
+    holds,
     names,
 )
 from roofsmith.repository.judging.runs import Runs
+from roofsmith.repository.named_paths import read_first
 from roofsmith.repository.rows import BadRowsError, Reader, failing, summary_within
 from roofsmith.targets.file import load_text
 from roofsmith.targets.init import write_target
@@ -49,6 +58,10 @@ from roofsmith.targets.repository_init import Draft, repository_target
 
 _UNKNOWN = "not-known-yet"
 _METRIC_NAME = "the metric's name"
+HEAVY_BUILD_S = 30.0
+"""A build that takes longer, and longer than the benchmark, is what rounds wait for. Chosen."""
+_BUILD_FILES = ("", ".mk", ".cmake", ".txt", ".sh", ".build", ".toml")
+"""Suffixes of files that name what is built."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +75,18 @@ class RepositoryInit:
     family: str | None = None
     threads: int | None = None
     """Which the commands are given as OMP_NUM_THREADS; None: all processors."""
+    workspace: bool = False
+    """Whether changes are to be tried with the files alone that the commands need."""
+
+
+@dataclass(frozen=True, slots=True)
+class Execution:
+    """Where changes are best tried: in the repository, or in a workspace of a few files."""
+
+    mode: Literal["repo", "workspace"]
+    reason: str
+    files: tuple[str, ...]
+    """That commands and kernel name, include or import: what a workspace would hold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +101,7 @@ class Initialized:
     """Keys that nobody said, and from what they were guessed."""
     values: Mapping[str, Any]
     """All keys that stand in it."""
+    execution: Execution
     remarks: tuple[str, ...] = ()
     """What wasn't guessed, and is left to the reader."""
 
@@ -108,7 +134,11 @@ def initialize_repository(
     name = wanted.name or plain_name(Path(os.path.abspath(repository.folder)).name)  # noqa: PTH100
     first = first_runs(repository, name, told, settings, observer, wanted.threads)
     tables = [rows_of(run.table) for run in first.runs]
+    execution = _execution(wanted, repository, first)
     said, guessed = _completed(first.values, {**marks, **first.sources}, tables, first.own)
+    if wanted.workspace:
+        said = {**said, "workspace": execution.files}
+        _tried_alone(wanted, repository, name, said, settings, observer)
     section = section_of({"repo": ".", **said})
     readings = _understood(section, first.runs[0].texts)
     remarks = _remarks(said, tables[0])
@@ -116,7 +146,42 @@ def initialize_repository(
     load_text(text, path)
     write_target(path, text, force=force)
     told_too = (*first.remarks, *remarks.values())
-    return Initialized(path, readings, first.run_s, guessed, said, told_too)
+    return Initialized(path, readings, first.run_s, guessed, said, execution, told_too)
+
+
+def _execution(wanted: RepositoryInit, repository: Repository, first: FirstRuns) -> Execution:
+    """By what the build and the benchmark took; a sentence or an option decides otherwise."""
+    section = section_of({"repo": ".", "metric": UNKNOWN, "rows": (UNKNOWN,), **first.values})
+    tracked, own = frozenset(tracked_files(repository)), editable_sources(repository, section)
+    naming, found = [*section.commands.values()], tuple[SourceFile, ...]()
+    for _ in range(2):  # what the commands name, and what the build files among that name
+        found = read_first(repository.folder, tracked, naming, own)
+        naming += [one.text for one in found if Path(one.path).suffix in _BUILD_FILES]
+    files, took = tuple(sorted(one.path for one in found)), f"the build took {first.build_s:.2g} s"
+    if wanted.workspace:
+        return Execution("workspace", f"asked for; {took}", files)
+    if first.build_s > max(HEAVY_BUILD_S, first.run_s) and files:
+        return Execution("workspace", f"{took}, a run of the benchmark {first.run_s:.2g} s", files)
+    return Execution("repo", took, files)
+
+
+def _tried_alone(
+    wanted: RepositoryInit,
+    repository: Repository,
+    name: str,
+    said: Mapping[str, Any],
+    settings: Settings,
+    observer: Observer,
+) -> None:
+    """Build, test and run the benchmark in a workspace: its files were guessed."""
+    try:
+        first_runs(repository, name, said, settings, observer, wanted.threads)
+    except (BaselineError, TargetError) as error:
+        alone = f"the files that the commands name don't do alone: {', '.join(said['workspace'])}"
+        raise TargetError(
+            f"{alone}: {error.message}", log=error.log,
+            hint="leave --workspace out, and name what is missing in `command.workspace`",
+        ) from error  # fmt: skip
 
 
 def _directed(said: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
@@ -178,6 +243,19 @@ def _completed(
         raise TargetError(f"the benchmark's rows can't be workloads: {wrong}")
     columns = ", ".join(rows[0])
     values, guessed = dict(said), dict(marks)
+    is_open = not {"only", "rows", "classes"} & {*values}
+    if is_open and (whose := guess_own_rows(rows, own)) is not None:
+        if whose.own is None:
+            raise TargetError(
+                f"the column {whose.column!r} says whose result a row is:"
+                f" {', '.join(whose.values)}; nobody can tell which of them is yours",
+                hint=f"--only {shlex.quote(whose.condition)}, or --rows with {whose.column} in it"
+                " if all of them are",
+            )
+        others = ", ".join(one for one in whose.values if one != whose.own)
+        values["only"], guessed["only"] = whose.condition, f"its name; others: {others}"
+    if "only" in values:
+        rows, again = _counting(values["only"], rows), _counting(values["only"], again)
     if "metric" not in values:
         metric = guess_metric(rows, values.get("direction"), own)
         if metric is None:
@@ -197,8 +275,11 @@ def _completed(
         guessed["metric"] = f"its name{others}"
     if "gate" not in values and (gate := guess_gate(rows)):
         values["gate"], guessed["gate"] = gate, "its name, and because all rows meet it"
+    if not {"path", "classes", "rows"} & {*values} and (path := guess_path(rows, again)):
+        values["path"], guessed["path"] = path, "its name: it says which kernel a row went to"
     if "rows" not in values and not tells_apart(rows, values.get("classes", ())):
         taken = result_columns(rows, values["metric"], values.get("gate"))
+        taken += (values["path"],) if "path" in values else ()
         classes = values.get("classes", ())
         keys = guess_keys(rows, again, taken)
         values["rows"] = tuple(key for key in keys if key not in classes)
@@ -211,6 +292,24 @@ def _completed(
         if not keys:
             guessed["rows"] = "there being one row"
     return values, guessed
+
+
+def _counting(only: str, rows: list[Row]) -> list[Row]:
+    """Rows that meet a condition.
+
+    Raises:
+        TargetError: it can't be read, or no row meets it.
+    """
+    try:
+        parsed = condition(only)
+        found = [row for row in rows if holds(parsed, row)]
+    except ExpressionError as error:
+        raise TargetError(f"--only: {error}") from error
+    if not found:
+        raise TargetError(
+            f"no row meets --only {only!r}", hint=f"a row is {', '.join(rows[0].values())}"
+        )
+    return found
 
 
 def _likely(rows: list[Row], own: Collection[str]) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from roofsmith.analysis.operations import unsaid_operations
+from roofsmith.analysis.cost import unsaid_operations
 from roofsmith.analysis.scan.sources import with_remarks
 from roofsmith.analysis.short_kernels import judged_time_note
 from roofsmith.api.canary import canary_builds, require_compiled
@@ -115,9 +115,9 @@ def judge_with(
 
 
 def _unsaid(opened: OpenTarget) -> tuple[str, ...]:
-    """That floors count bytes alone, where they do."""
+    """That floors count bytes alone, where they do: reading takes as long as a judgement."""
     bytes_only = any(bound.bytes_only for bound in opened.survey.bounds)
-    return (unsaid_operations(opened.target),) if bytes_only else ()
+    return (unsaid_operations(opened.target, is_read=False),) if bytes_only else ()
 
 
 def _short(judgement: Judgement, target: Target) -> tuple[str, ...]:

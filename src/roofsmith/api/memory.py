@@ -9,13 +9,15 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from roofsmith.analysis.masks import by_command, by_hand, restart
+from pydantic import ValidationError
+
+from roofsmith.analysis.masks import by_command, by_hand, restart, why_not_noted
+from roofsmith.api.finished import require_rendered
 from roofsmith.api.reading import read_campaign
 from roofsmith.api.remembering import remembering
-from roofsmith.api.rendering import require_rendered
 from roofsmith.api.system_clock import SystemClock
 from roofsmith.config import Settings
-from roofsmith.domain.campaign import Campaign, Masked
+from roofsmith.domain.campaign import Campaign, Masked, Noted
 from roofsmith.domain.memory import Memory
 from roofsmith.engine.meter import timestamp
 from roofsmith.errors import CampaignBusyError, RoofsmithError, UsageError
@@ -155,12 +157,71 @@ def partial_restart(directory: Path, seed: int | None, settings: Settings) -> Re
         return Restarted(directory, event, tuple(r.round for r in after.remembered))
 
 
-def _opened(directory: Path, *, masked: bool) -> CampaignDirectory:
+def add_note(directory: Path, version: str, text: str, settings: Settings) -> Noted:
+    """Add to a round's note what planning should know of it; a record of the ledger.
+
+    Args:
+        directory: the campaign's.
+        version: of the note, such as `v3` or `3`.
+        text: at most 2,000 characters.
+        settings: as for `mask`.
+
+    Raises:
+        UsageError: there is no such note, or the text is empty or too long.
+        CampaignBusyError: the campaign is running.
+    """
+    with _opened(directory) as files:
+        campaign = _campaign(files, settings)
+        round_number = _round(directory, version, campaign.last_round)
+        return _noted(files, campaign, round_number, len(campaign.noted) + 1, text, settings)
+
+
+def update_note(directory: Path, number: int, text: str, settings: Settings) -> Noted:
+    """Replace what was added under a number; what it said stays in the ledger and the log.
+
+    Raises:
+        UsageError: nothing was added under it, or the text is empty or too long.
+        CampaignBusyError: the campaign is running.
+    """
+    with _opened(directory) as files:
+        campaign = _campaign(files, settings)
+        known = {one.number: one.round for one in campaign.noted}
+        if number not in known:
+            have = (
+                f"there are {', '.join(map(str, sorted(known)))}" if known else "none was added yet"
+            )
+            raise UsageError(f"{directory} has no added note {number}", hint=have)
+        return _noted(files, campaign, known[number], number, text, settings)
+
+
+def _noted(
+    files: CampaignDirectory,
+    campaign: Campaign,
+    round_number: int,
+    number: int,
+    text: str,
+    settings: Settings,
+) -> Noted:
+    now = timestamp(SystemClock())
+    try:
+        event = Noted(round=round_number, number=number, text=text.strip(), at=now)
+    except ValidationError as error:
+        is_text = error.errors()[0]["type"] != "string_unicode"
+        said = "has from 1 to 2,000 characters" if is_text else "is text: this one isn't UTF-8"
+        raise UsageError(f"a note {said}") from error
+    assert why_not_noted(event, campaign) is None, "both were looked up in the campaign"
+    _record(files, event, settings)
+    return event
+
+
+def _opened(directory: Path, *, masked: bool | None = None) -> CampaignDirectory:
     try:
         return CampaignDirectory.open(directory)
     except CampaignBusyError as error:
         flag = str(masked).lower()
         hint = f'set "masked": {flag} in the note by hand: the next round heeds it'
+        if masked is None:
+            hint = "wait for its end; what a round taught, `tell --insight` says with it"
         raise CampaignBusyError(error.message, hint=hint) from error
 
 
@@ -172,7 +233,7 @@ def _campaign(files: CampaignDirectory, settings: Settings) -> Campaign:
     return campaign
 
 
-def _record(files: CampaignDirectory, event: Masked, settings: Settings) -> Campaign:
+def _record(files: CampaignDirectory, event: Masked | Noted, settings: Settings) -> Campaign:
     """Append to the ledger, then render the files."""
     from roofsmith.report.campaign_files import render_campaign  # who only reads needs none of it
 

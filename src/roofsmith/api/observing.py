@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from roofsmith.analysis.extents import Sizes, expression, sizes_of
 from roofsmith.api.places import Place
@@ -12,7 +13,8 @@ from roofsmith.api.subjects import candidate_from, parse_workloads
 from roofsmith.domain.kernel import Built, Signature
 from roofsmith.domain.options import Subject
 from roofsmith.domain.outcome import BuildFailed
-from roofsmith.errors import BaselineError, StorageError
+from roofsmith.domain.python_names import python_name
+from roofsmith.errors import BadReferenceError, BaselineError, StorageError
 from roofsmith.judge.sizes.observed import Extent, Fill, observing
 from roofsmith.judge.user_module import buffer_elements
 from roofsmith.ports import KernelDiedError, Observer
@@ -21,7 +23,9 @@ from roofsmith.store.sources import read_text
 from roofsmith.targets.reference_text import (
     EDIT,
     SeenArray,
+    guessed_numbers,
     has_setup,
+    parameters_of,
     reference_text,
     setup_text,
     with_setup,
@@ -64,6 +68,7 @@ def with_written_setup(subject: Subject, place: Place, observer: Observer) -> Wr
         observer: hears what happens.
 
     Raises:
+        BadReferenceError: it has other parameters than the kernel.
         BaselineError: the kernel doesn't build.
         StorageError: the reference can't be written.
     """
@@ -75,11 +80,19 @@ def with_written_setup(subject: Subject, place: Place, observer: Observer) -> Wr
     if any(p.dtype == "bfloat16" for p in built.signature.parameters):
         return WrittenReference(subject)  # NumPy has no such type
     dims = parse_workloads(subject.workloads)[0].dims
+    if subject.reference is not None:
+        _require_same_names(subject.reference, built.signature)
     observer.stage("sizes", "of arrays, as the kernel touches them")
     seen = _seen(built, dims, place)
     there = subject.reference
-    unseen = all(one.doubt == _UNSEEN for one in seen.values())
-    if there is not None and (unseen or _does_without(seen, built.signature, dims)):
+    if there is not None and seen and all(one.doubt == _UNSEEN for one in seen.values()):
+        size = next(iter(seen.values())).size
+        return WrittenReference(
+            subject,
+            f"the kernel couldn't be watched on small sizes: each array has {size} elements; where"
+            f" that's wrong, write setup({', '.join(dims)}, seed=0) into {there}",
+        )
+    if there is not None and _does_without(seen, built.signature, dims):
         return WrittenReference(subject)
     text = "" if there is None else read_text(there, "reference")
     is_torch = re.search(r"^import torch$", text, re.MULTILINE) is not None
@@ -109,6 +122,22 @@ def with_written_setup(subject: Subject, place: Place, observer: Observer) -> Wr
         f"wrote setup() into {there}: sizes are those that the kernel touches{look}",
         is_unfinished=subject.reference is None,
     )
+
+
+def _require_same_names(reference: Path, signature: Signature) -> None:
+    """Without `setup`, arguments find a reference's parameters by name.
+
+    Raises:
+        BadReferenceError: it has others than the kernel.
+    """
+    theirs = parameters_of(read_text(reference, "reference"))
+    ours = [python_name(p.name) for p in signature.parameters]
+    if theirs is not None and (odd := sorted({*theirs} ^ {*ours})):
+        raise BadReferenceError(
+            f"{reference}: reference({', '.join(theirs)}) and {signature.entry}({', '.join(ours)})"
+            f" don't call their arguments the same: {', '.join(odd)}",
+            hint="give reference() the kernel's names; a name that Python has for itself ends in _",
+        )
 
 
 def _does_without(seen: Mapping[str, SeenArray], signature: Signature, dims: Sizes) -> bool:
@@ -151,11 +180,9 @@ def _touched(
     built: Built, dims: Sizes, fills: Mapping[str, Fill], place: Place
 ) -> dict[str, Extent] | None:
     """On one set of sizes; None where the kernel crashes, or doesn't end."""
-    scalars = {
-        p.name: dims.get(p.name, 0.5 if p.dtype.startswith("float") else 1)
-        for p in built.signature.parameters
-        if p.role == "size"
-    }
+    parameters = built.signature.parameters
+    given = {p.name: dims[p.name] for p in parameters if p.role == "size" and p.name in dims}
+    scalars = {**given, **guessed_numbers(parameters, dims)}
     try:
         with observing(built, place.isolation) as process:
             return process.touched(scalars, fills)

@@ -29,7 +29,7 @@ from roofsmith.judge.parent import ProcessJudge
 from roofsmith.judge.sandbox.isolation import Isolation
 from roofsmith.judge.timing.bench import Bench
 from roofsmith.machine.gate import GpuGate
-from roofsmith.machine.processor_time import processor_time
+from roofsmith.machine.probes import processor_time
 from roofsmith.overfitting.trace.command import CommandTracer
 from roofsmith.overfitting.trace.tracer import StepTracer
 from roofsmith.ports import (
@@ -125,7 +125,7 @@ class HostPlace(_Parts):
         """Yardsticks are a GPU's."""
         return nullcontext()
 
-    def profiler(self, oracle: Any, known: Survey) -> CpuProfiler:
+    def profiler(self, oracle: Any, known: Survey, left: Path) -> CpuProfiler:  # noqa: ARG002
         """Perf, or what stands in for it."""
         watcher = Watcher(self.runner, oracle, known.threads)
         return CpuProfiler(watcher, build=self.toolchain.build)
@@ -200,9 +200,9 @@ class GpuPlace(_Parts):
         patience = {"sweeps_per_instance": YARDSTICK_SWEEPS}
         return self.bench(target, oracle, environment, fork_server, **patience)
 
-    def profiler(self, oracle: Any, known: Survey) -> Profiler:  # noqa: ARG002 - the host's
+    def profiler(self, oracle: Any, known: Survey, left: Path) -> Profiler:  # noqa: ARG002
         """The vendor's profiler."""
-        return GpuProfiler(self.runner, oracle, "amd" if self.api == "hip" else "nvidia")
+        return GpuProfiler(self.runner, oracle, "amd" if self.api == "hip" else "nvidia", left=left)
 
     def disassembler(self, profiler: Any) -> Disassembler:  # noqa: ARG002 - the host's
         """Instructions as the compiler left them."""

@@ -1,11 +1,15 @@
-"""Looks at a campaign without holding its directory: also one that somebody works on right now."""
+"""Looks at a campaign or a suite without holding it: also one that somebody works on right now."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+from pydantic import ValidationError
+
 from roofsmith.domain.campaign import Campaign, replay
+from roofsmith.domain.suite import Suite
 from roofsmith.errors import UsageError
+from roofsmith.store.campaign_dir import RESULTS, other_than_campaign
 from roofsmith.store.ledger import JsonlLedger
 
 
@@ -18,7 +22,23 @@ def read_campaign(directory: Path) -> Campaign:
     """
     campaign = replay(JsonlLedger(directory / "ledger.jsonl").events())
     if campaign is None:
-        raise UsageError(
-            f"{directory} holds no campaign", hint="name the directory that its start printed"
-        )
+        raise UsageError(f"{directory} holds no campaign", hint=other_than_campaign(directory))
     return campaign
+
+
+def read_suite(place: Path) -> Suite:
+    """A suite that ran, or runs.
+
+    Args:
+        place: its folder, or its file.
+
+    Raises:
+        UsageError: there is none.
+    """
+    file = place / RESULTS if place.is_dir() else place
+    try:
+        return Suite.model_validate_json(file.read_bytes())
+    except OSError as error:
+        raise UsageError(f"{file} can't be read: {error.strerror}") from error
+    except ValidationError as error:
+        raise UsageError(f"{file} holds no suite: {error.errors()[0]['msg']}") from error

@@ -18,11 +18,14 @@ from roofsmith.targets.place import FILE_NAME
 def found_for(target: Target) -> ReferenceSearch | None:
     """What a campaign begins with: kernels of its operator, those in its language first.
 
-    None where the target names no projects.
+    A gpu-wiki is searched with them, for what its prose says of operator and language.
+
+    None where the target names neither.
     """
-    if not target.references:
+    folders = (*target.references, *filter(None, (target.gpu_wiki,)))
+    if not folders:
         return None
-    projects, operator = Projects(tuple(map(Path, target.references))), target.family or target.name
+    projects, operator = Projects(tuple(map(Path, folders))), target.family or target.name
     language = backend_of(target, target.baseline)
     words = operator if language == "command" else f"{operator} {language}"
     return projects.search(words, language)

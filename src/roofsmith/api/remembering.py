@@ -51,7 +51,7 @@ class Remembering:
     """The database, opened when it is first needed: SQLAlchemy takes a while to import."""
 
     def __init__(self, settings: Settings, tell: Callable[[str], object] = str) -> None:
-        """`tell` hears why nothing could be read, and what was recovered."""
+        """`tell` hears why nothing could be read, what was left out or set aside."""
         self._settings = settings
         self._tell = tell
 

@@ -14,13 +14,14 @@ from roofsmith.config import Settings
 from roofsmith.domain.command import CommandSpec, EditableShare
 from roofsmith.domain.kernel import Built
 from roofsmith.domain.outcome import BuildFailed, Cheated, Failure, TimedOut, Unstable
+from roofsmith.domain.profile import KERNEL_TIME, ProfiledKernel
 from roofsmith.domain.target import Target
 from roofsmith.domain.workload import Workload
 from roofsmith.engine.records import wrong_key
 from roofsmith.engine.survey import Survey
 from roofsmith.errors import BaselineError, MachineError, StorageError, TargetError
+from roofsmith.machine.idle import sampled
 from roofsmith.machine.processes import GPU_FILES, OwnProcesses
-from roofsmith.machine.sampler import sampled
 from roofsmith.ports import Formatter, Gate, Merger, Observer
 from roofsmith.repository.builds import CommandToolchain
 from roofsmith.repository.checkouts import GitCheckouts, require_clean
@@ -28,10 +29,11 @@ from roofsmith.repository.judging.judge import CommandJudge, Whole
 from roofsmith.repository.judging.oracle import RowOracle
 from roofsmith.repository.judging.runs import Benchmarked, Runs
 from roofsmith.repository.merge_hook import HookMerger
+from roofsmith.repository.named_paths import read_first
 from roofsmith.repository.profiler import CommandProfiler
 from roofsmith.repository.reach import who_notices
 from roofsmith.repository.rows import Reader, summary_within
-from roofsmith.repository.share import editable_share
+from roofsmith.repository.share import by_kernels, editable_share
 from roofsmith.repository.submodules import absent_submodules
 from roofsmith.scratch import noexec_mount, scratch_directory
 from roofsmith.store.files import storage_errors
@@ -39,8 +41,8 @@ from roofsmith.targets.place import FILE_NAME
 from roofsmith.toolchains.formatting import SourceFormatter
 from roofsmith.wording import some_of
 
-LOGS = "commands"
-"""Folder of the cache in which commands' outputs are kept."""
+_READ_FIRST = ("test", "benchmark", "quick")
+"""Commands whose files say what a change has to keep to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +108,8 @@ class RepositoryParts:
         run = self._first_run(_passed(self.toolchain.in_repository(extracted)), observer, gate)
         workloads = tuple(reading.workload for reading in run.readings)
         observer.stage("check", "the benchmark, once more, sampled")
-        share = self._share(target, extracted, run.wall_s)
+        kernels = self._profiled(extracted, workloads, gate)
+        share = self._share(target, extracted, kernels, run.wall_s)
         say(share.sentence)
         volatile = set(whole.changed(target.baseline.id))
         if self.whole is not None:
@@ -123,13 +126,43 @@ class RepositoryParts:
         spec = spec.model_copy(update={"frozen": whole.frozen_hash()})
         self._adopt(spec)
         # Through validation: two rows may differ in more than the keys allow.
-        found = dict(target) | {"command": spec, "workloads": workloads}
+        first = read_first(
+            extracted.library, self.checkouts.inside(),
+            [spec.commands[key] for key in _READ_FIRST if key in spec.commands],
+            target.baseline.sources,
+        )  # fmt: skip
+        found = dict(target) | {
+            "command": spec, "workloads": workloads, "reference_files": first,
+        }  # fmt: skip
         return Target.model_validate(found), share
 
-    def _share(self, target: Target, built: Built, wall_s: float) -> EditableShare:
+    def _profiled(
+        self, built: Built, rows: Sequence[Workload], gate: Gate | None
+    ) -> Sequence[ProfiledKernel]:
+        """The kernels of a run under the target's own profiler, where it names one.
+
+        Raises:
+            TargetError: it gives no time, so that it could confirm no gain.
+        """
+        if self.spec.profile is None:
+            return ()
+        pass_through(gate)
+        found = self.profiler.profile(built, rows[0])
+        if found.get(KERNEL_TIME) is not None:
+            return found.kernels
+        raise TargetError(
+            f"the target's profiler gives no kernel time, so nothing could be kept:"
+            f" {found.notes[0]}",
+            hint="have `command.profile` work by hand here, its profiler in PATH; or take it out of"
+            " the target, and the script's number decides alone",
+        )
+
+    def _share(
+        self, target: Target, built: Built, kernels: Sequence[ProfiledKernel], wall_s: float
+    ) -> EditableShare:
         """How much of the benchmark may be edited: it bounds what can be gained."""
         if self.spec.device != "cpu":
-            return EditableShare(unknown="it runs on a GPU")
+            return by_kernels(kernels, [source.text for source in target.baseline.sources])
         log, sources = self.root / "share.log", target.baseline.sources
         return editable_share(built, self.spec.benchmark, sources, wall_s, log)
 
@@ -216,7 +249,7 @@ def open_target_repository(target: Target, settings: Settings) -> Iterator[Repos
         wanted = {"OMP_NUM_THREADS": str(target.threads)}
         spec = spec.model_copy(update={"environment": wanted | spec.environment})
     root = scratch_directory("checkout", settings.private_dir or _runnable(settings.cache_dir))
-    logs = settings.cache_dir / LOGS
+    logs = settings.left_dir
     try:
         checkouts = GitCheckouts(spec, root / "all")
         toolchain, whole = CommandToolchain(spec, checkouts, logs), None

@@ -12,27 +12,28 @@ from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from pydantic import ValidationError
 
 from roofsmith.analysis.bases import kernel_under, why_no_base
+from roofsmith.analysis.ladder import diagnosis
+from roofsmith.analysis.stagnation import turned
 from roofsmith.api.citations import citation_check
-from roofsmith.api.finished import campaign_in
+from roofsmith.api.finished import campaign_in, require_rendered
 from roofsmith.api.looking import Look, looked, moved, proposed
-from roofsmith.api.rendering import require_rendered
 from roofsmith.api.telling import instructions_for, keep_told, told_candidate
 from roofsmith.api.wiring import LateLineage, OpenTarget, make_proposer, open_target
-from roofsmith.asking.answering import without_keys
 from roofsmith.asking.brief import ask_folder, document, markdown, references_of
 from roofsmith.asking.evidence import evidence_of, renamed
 from roofsmith.asking.progress import way_on
-from roofsmith.asking.proposing import editable, proposal_of
+from roofsmith.asking.proposing import editable, grounds, proposal_of, without_keys
 from roofsmith.config import Settings
 from roofsmith.domain.answer import Answer
 from roofsmith.domain.campaign import Campaign, Round, Started, Stopped
 from roofsmith.domain.measure import Measure
 from roofsmith.domain.options import SessionLimits, SubmittedChange
+from roofsmith.domain.profile import BottleneckKind
 from roofsmith.domain.proposal import Hypothesis, Proposal, RepairTask
 from roofsmith.domain.refusal import BadAnswer, Refusal, RefusalReason
 from roofsmith.domain.standing import limits_in_force
@@ -45,9 +46,8 @@ from roofsmith.errors import UsageError
 from roofsmith.ports import Brief, Observer
 from roofsmith.redaction import Redaction
 from roofsmith.store.answers import is_answer, read_answer
-from roofsmith.store.asks import evidence_asked, write_ask
+from roofsmith.store.asks import evidence_asked, keep_look, write_ask
 from roofsmith.store.campaign_dir import CampaignDirectory
-from roofsmith.store.looks import keep_look
 from roofsmith.store.sources import read_text
 from roofsmith.store.told import drop
 
@@ -181,13 +181,21 @@ class Session:
         task = repair_task(campaign) if change.repair else None
         if bad := _unfounded(change, campaign, task):
             return self._refused(engine.refuse(bad))
-        remarks = self._gathered() if task is None else ()
+        remarks = (*self._gathered(), *self._reminded(change)) if task is None else ()
+        evidence: tuple[str, ...] = ()
+        if change.evidence or change.bottleneck:
+            self._require_baseline()
+            found = grounds(change.evidence, change.bottleneck, engine.brief())
+            if isinstance(found, BadAnswer):
+                said = {"hypothesis": _hypothesis(change, None), "proposer": OUTSIDE}
+                return self._refused(engine.refuse(found.model_copy(update=said)))
+            evidence = found
         before = kernel_under(campaign, change.base) if task is None else task.candidate
         # Before the incumbent is put into the worktree: the change may have been made there.
         target = campaign.started.target
         candidate = told_candidate(change.kernel, change.flags, before, target)
         proposal = Proposal(
-            hypothesis=_hypothesis(change, task),
+            hypothesis=_hypothesis(change, task, evidence),
             candidate=candidate,
             repair=change.repair,
             base=change.base,
@@ -311,6 +319,21 @@ class Session:
             f" gathered now, `roofsmith ask {where}` prints it",
         )
 
+    def _reminded(self, change: SubmittedChange) -> tuple[str, ...]:
+        """What its record will lack: told to whoever left it out, and in nobody's way."""
+        said = {
+            "--rationale WHY": change.rationale,
+            "--evidence ID": change.evidence,
+            "--bottleneck KIND": change.bottleneck,
+        }
+        lacking = [name for name, value in said.items() if not value]
+        where = shlex.quote(str(self._directory))
+        found = f"its record doesn't say why it should help: {', '.join(lacking)} would"
+        why = (f"{found} (`roofsmith ask {where}` lists what there is)",) if lacking else ()
+        known = diagnosis(self.campaign)
+        on = turned(change.category or "other", known.material.review if known else None)
+        return (*why, f"it {on}") if on.startswith("goes on") else why
+
     def _require_baseline(self) -> None:
         if self.campaign.baseline is None:
             raise UsageError(
@@ -354,7 +377,7 @@ def open_session(
     take = CampaignDirectory.open if is_ours else CampaignDirectory.beside
     with take(directory) as files:
         started = campaign_in(files).started
-        lineage = LateLineage(files.directory, started.campaign, started.target.baseline, None)
+        lineage = LateLineage(files.directory, started.campaign, started.target, None)
         with going_on(started, settings, observer) as opened:
             proposer = make_proposer("none")
             checks = citation_check(settings.reading(started.target.gpu_wiki))
@@ -376,14 +399,29 @@ def going_on(
     )
 
 
-def limited(stop: StopPolicy, limits: SessionLimits) -> StopPolicy:
+def limited(stop: StopPolicy, limits: SessionLimits, *, begun: bool = True) -> StopPolicy:
     """A stop policy with other limits in place of its own.
 
+    Args:
+        stop: in force so far.
+        limits: in their place.
+        begun: whether the campaign has, so that what was fixed then stays.
+
     Raises:
-        UsageError: a limit is out of its range.
+        UsageError: a limit is out of its range, or fixed.
     """
     given = asdict(limits)
+    without_end = given.pop("forever")
+    if without_end and limits.max_iterations is not None:
+        raise UsageError("--forever sets no limit of rounds", hint="leave out --max-iterations")
     values = stop.model_dump() | {name: value for name, value in given.items() if value is not None}
+    if without_end:
+        values["max_iterations"] = None
+    if begun and stop.fixed_iterations and values["max_iterations"] != stop.max_iterations:
+        raise UsageError(
+            "the number of rounds was fixed when this campaign began (stop.fixed_iterations)",
+            hint="begin another campaign with the kernel that this one holds",
+        )
     try:
         return StopPolicy.model_validate(values)
     except ValidationError as error:
@@ -431,10 +469,17 @@ def _require_room(stop: Stop | None, directory: Path) -> None:
     raise UsageError(f"this campaign has no room for a round: {stop.detail}", hint=hint)
 
 
-def _hypothesis(change: SubmittedChange, task: RepairTask | None) -> Hypothesis:
+def _hypothesis(
+    change: SubmittedChange, task: RepairTask | None, evidence: tuple[str, ...] = ()
+) -> Hypothesis:
     """What the change is about; of a repair, the idea's own, but for what is said anew."""
     said: dict[str, object] = {
         "statement": change.hypothesis,
+        "rationale": change.rationale,
+        "evidence": evidence or None,
+        "answers": change.bottleneck if change.bottleneck in get_args(BottleneckKind) else None,
+        "bucket": change.bucket,
+        "insight": change.insight,
         "target_class": change.target_class,
         "category": change.category,
         "predicted_speedup": change.predicted_speedup,

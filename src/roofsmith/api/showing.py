@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from roofsmith.analysis import figures as fmt
+from roofsmith.analysis import kernel_table
 from roofsmith.analysis.bottleneck import decided_by
 from roofsmith.analysis.compiled import described
 from roofsmith.analysis.doubt import doubt_about
@@ -26,7 +27,7 @@ from roofsmith.domain.proposal import Hypothesis
 from roofsmith.engine.profiling import is_due
 from roofsmith.engine.records import held_profile
 from roofsmith.errors import UsageError
-from roofsmith.report.before_after import before_and_after
+from roofsmith.report.arithmetic import before_and_after
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,8 +135,8 @@ def _counters(campaign: Campaign, event: Baseline | Round | None) -> _Part:
         beside = "" if old is None else f"  (before: {fmt.counter(old, one.unit, one.name)})"
         rows.append(f"{one.name:36} {fmt.counter(one.value, one.unit, one.name)}{beside}")
     for spot in profile.hotspots:
-        share = fmt.percent(spot.stall_share)
-        rows.append(f"waits {share} at {spot.source or '?'}: {fmt.one_line(spot.instruction)}")
+        place = f"{spot.source or '?'}: {fmt.one_line(spot.instruction)}"
+        rows.append(f"{kernel_table.waits(spot)} at {place}")
     rows += [described(kernel) for kernel in profile.resources]
     rows += [f"note: {fmt.one_line(note)}" for note in profile.notes]
     if bottleneck is not None:

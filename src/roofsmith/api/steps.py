@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from roofsmith.analysis.bottleneck import classify as classified
-from roofsmith.analysis.operations import unsaid_operations
+from roofsmith.analysis.cost import unsaid_operations
 from roofsmith.analysis.scan.sources import remarks_on
 from roofsmith.api.computing import computed
 from roofsmith.api.first_try import fused, unfused

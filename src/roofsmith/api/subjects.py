@@ -35,7 +35,7 @@ from roofsmith.store.workload_text import parse_workload
 from roofsmith.targets.file import load_target, reference_sources
 from roofsmith.targets.init import init_target, write_target
 from roofsmith.targets.place import FILE_NAME
-from roofsmith.toolchains.refusals import refusal
+from roofsmith.toolchains.dispatch import refusal
 from roofsmith.toolchains.signature import entry_in
 
 

@@ -28,7 +28,8 @@ _ANY = (
     "Where `repair` is set, the last result was wrong: change no more than makes it right, and "
     "tell it with --repair, or drop the idea by telling another one. `bases` are undecided rounds: "
     "change the kernel of one, tell it with --base, and both changes are judged together. Say with "
-    "--category, --predict and --counter what you expect: it is scored, and `calibration` says how "
+    "--rationale, --evidence and --bottleneck why it should help, with --category, --predict and "
+    "--counter what you expect: it is scored, and `calibration` says how "
     "good it was so far. After rollbacks in a row `diagnosis` holds what was tried, and what was "
     "looked at again: read it first."
 )
@@ -134,8 +135,13 @@ def _command(change: SubmittedChange, directory: Path, kernel: Path) -> str:
         "--counter": change.expected_counter,
         "--counter-ratio": change.expected_delta,
         "--again": change.again,
+        "--rationale": change.rationale,
+        "--bottleneck": change.bottleneck,
+        "--bucket": change.bucket,
+        "--insight": change.insight,
     }
     said = [f"{name}={value}" for name, value in options.items() if value is not None]
     said += [f"--fact={fact}" for fact in change.facts]
+    said += [f"--evidence={one}" for one in change.evidence]
     repair = ["--repair"] if change.repair else []
     return shlex.join(["roofsmith", "tell", str(directory), *said, *repair])

@@ -6,11 +6,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from roofsmith.domain.campaign import Campaign, replay
+from roofsmith.api.audit import audit_campaign
+from roofsmith.config import Settings
+from roofsmith.domain.campaign import Baseline, Campaign, Profiled, Round, replay
 from roofsmith.engine.verify import VerifyFinding, verified
 from roofsmith.errors import LedgerError, StorageError, UsageError
 from roofsmith.report.campaign_files import render_campaign
 from roofsmith.store.campaign_dir import LEDGER, LINEAGE
+from roofsmith.store.evidence import changed_artifacts
 from roofsmith.store.git import git_installed
 from roofsmith.store.ledger import JsonlLedger
 from roofsmith.store.lineage import TRAILER
@@ -45,8 +48,12 @@ class Verification:
     """What could not be looked at, or is of no round: nothing is said of it."""
 
 
-def verify_campaign(directory: Path) -> Verification:
+def verify_campaign(directory: Path, settings: Settings | None = None) -> Verification:
     """Recompute every decision from raw samples; compare rendered files and commits.
+
+    With settings, citations are audited, too: what doesn't hold is a note, as pages may have
+    changed since. A number of the hardware without one is a finding, as this version's rules
+    strike it.
 
     Where another version of the rules decided, facts alone can be findings.
 
@@ -66,13 +73,20 @@ def verify_campaign(directory: Path) -> Verification:
     found = verified(events)
     findings, notes = [*found.findings], [*found.notes]
     campaign = replay(events) if not findings else None
+    for one in () if settings is None else audit_campaign(directory, settings).problems:
+        invalid = one.kind == "unsourced" and not found.versions
+        (findings if invalid else notes).append(VerifyFinding(f"{one.file}:{one.line}", one.said))
     if campaign is None:
-        return Verification(len(events), 0, 0, found.findings, found.notes, found.versions)
+        return Verification(len(events), 0, 0, tuple(findings), tuple(notes), found.versions)
     changed = _changed_files(directory, campaign)
     if found.versions:
         notes += changed
     else:
         findings += changed
+    recorded = (e.artifacts for e in events if isinstance(e, Baseline | Round | Profiled))
+    last = {one.path: one for some in recorded for one in some}  # a later look has the last word
+    changes = changed_artifacts(directory, last.values())
+    findings += (VerifyFinding(*found) for found in changes)
     place = _place(directory)
     if isinstance(place, Place):
         commits = _commits(place)

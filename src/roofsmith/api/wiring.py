@@ -12,11 +12,13 @@ from functools import cached_property, partial
 from itertools import chain
 from pathlib import Path
 
+import psutil
+
 from roofsmith.analysis.experiments import backend_of
 from roofsmith.analysis.sizes import smallest
 from roofsmith.api.agents import Workplace, agent_proposer
 from roofsmith.api.attainable import with_attainable
-from roofsmith.api.clocks import host_clocks
+from roofsmith.api.clocks import no_clocks
 from roofsmith.api.computing import reading
 from roofsmith.api.first_try import reference_s
 from roofsmith.api.hardware import (
@@ -32,10 +34,10 @@ from roofsmith.api.hardware import (
     working_ahead,
 )
 from roofsmith.api.head_start import NOTHING_BEGUN, HeadStart
-from roofsmith.api.held_out import HeldOutWorkloads
+from roofsmith.api.held_out import HeldOutFiles, HeldOutWorkloads
 from roofsmith.api.own_draws import draw_notes
 from roofsmith.api.places import Place
-from roofsmith.api.preferences import default_proposers
+from roofsmith.api.preferences import default_proposers, own_prices
 from roofsmith.api.references import found_for
 from roofsmith.api.remembering import Remembering, remembering
 from roofsmith.api.repositories import noticing_gpu_use, open_target_repository, without_family
@@ -45,7 +47,7 @@ from roofsmith.domain.computed import Computed
 from roofsmith.domain.device import Device, Environment
 from roofsmith.domain.facts import FactSheet
 from roofsmith.domain.finding import OddSizes
-from roofsmith.domain.kernel import Candidate, Language, Signature
+from roofsmith.domain.kernel import MODULE_LANGUAGES, Built, Candidate, Language, Signature
 from roofsmith.domain.knowledge import KnownDirection, library_arch
 from roofsmith.domain.outcome import Outcome, Passed
 from roofsmith.domain.target import HOST_LANGUAGES, StopPolicy, Target, device_language
@@ -54,7 +56,7 @@ from roofsmith.domain.workload import Workload
 from roofsmith.domain.yardstick import PyTorchBaseline, pytorch_yardsticks
 from roofsmith.engine.meter import Meter
 from roofsmith.engine.odd_sizes import limits
-from roofsmith.engine.parts import CheckCitations, Parts, nothing_learned
+from roofsmith.engine.parts import CheckCitations, KeepEvidence, Parts, nothing_learned
 from roofsmith.engine.survey import Survey, survey
 from roofsmith.errors import BaselineError, TargetError, UsageError
 from roofsmith.evaluator.local import LocalEvaluator
@@ -83,16 +85,16 @@ from roofsmith.proposers.portfolio import Portfolio
 from roofsmith.proposers.recipe_proposer import RecipeProposer
 from roofsmith.proposers.replay import ReplayProposer, read_proposals
 from roofsmith.proposers.sweep import SweepProposer
-from roofsmith.report.campaign_files import render_campaign
+from roofsmith.report.campaign_files import render_campaign, render_plan
 from roofsmith.repository.judging.oracle import RowOracle
 from roofsmith.scratch import filing_logs
 from roofsmith.store.campaign_dir import CampaignDirectory
-from roofsmith.store.held_out import HeldOutFiles
+from roofsmith.store.evidence import EvidenceFiles
 from roofsmith.store.ledger import JsonlLedger
 from roofsmith.store.lineage import GitLineage, NoLineage
 from roofsmith.store.lineage_setup import open_lineage
-from roofsmith.store.preferences import own_prices
 from roofsmith.toolchains.custom_code import CustomCode
+from roofsmith.toolchains.elf import loaded
 from roofsmith.toolchains.formatting import SourceFormatter
 from roofsmith.toolchains.inductor import compiled_reference
 from roofsmith.toolchains.merging.merger import merge_sources
@@ -203,6 +205,13 @@ class OpenTarget:
             " command.transfer, candidates with hints aren't kept (docs/overfitting.md)",
         )
 
+    def evidence(self, directory: Path) -> KeepEvidence | None:
+        """What keeps in a campaign's directory what its rounds leave; not of other campaigns."""
+        left, begun_s = self.evaluator.left, psutil.Process().create_time() - 1
+        if left is None:
+            return None
+        return EvidenceFiles(directory, left, self.target.keep.profiles, begun_s).gather
+
     def parts(
         self,
         proposer: Proposer,
@@ -217,7 +226,8 @@ class OpenTarget:
             devices=machine.devices, survey=lambda: self.survey, meter=self.meter,
             evaluator=replace(self.evaluator, logs=files.directory / "logs"),
             proposer=proposer, ledger=ledger,
-            lineage=lineage, files=files, render=render_campaign, check_citations=check_citations,
+            lineage=lineage, files=files, render=render_campaign,
+            render_plan=render_plan, check_citations=check_citations,
             yardsticks=self.yardsticks, formatter=self.formatter, merger=self.merger,
             gpu=machine.gate.uuid if machine.gate else None, held_out=self.held_out,
             read_tips=partial(kept.tips, self.target, self.survey.environment.device)
@@ -225,17 +235,15 @@ class OpenTarget:
             read_references=partial(found_for, self.target),
             recommended=kept.recommended if kept else nothing_learned,
             remember=partial(kept.leave, ledger) if kept else None,
-            read_directions=self.read_directions,
+            read_directions=self.read_directions, evidence=self.evidence(files.directory),
         )  # fmt: skip
 
 
 class LateLineage:
     """Opens the lineage when it is first needed: a kernel that fails leaves no branch behind."""
 
-    def __init__(
-        self, directory: Path, campaign: str, baseline: Candidate, kernel: Path | None
-    ) -> None:
-        self._arguments = (directory, campaign, baseline, kernel)
+    def __init__(self, directory: Path, campaign: str, target: Target, kernel: Path | None) -> None:
+        self._arguments = (directory, campaign, target.baseline, kernel, target.branch)
 
     @cached_property
     def _lineage(self) -> GitLineage | NoLineage:
@@ -550,7 +558,7 @@ def open_target(
                 machine.yardstick_bench(target, oracle, known.environment, fork_server) as slow,
             ):
                 inspector, repeater = machine.inspectors(oracle, target.language, fork_server)
-                profiler = machine.profiler(oracle, known)
+                profiler = machine.profiler(oracle, known, settings.left_dir)
 
                 def judge_on(workloads: tuple[Workload, ...]) -> Judge:
                     return machine.judge_elsewhere(target, bench, known, workloads)
@@ -571,6 +579,8 @@ def open_target(
                     prepare=judge.prepare,
                     kernel=meter.kernel,
                     logs=settings.logs_dir,
+                    left=settings.left_dir,
+                    code_of=_code_of,
                 )  # fmt: skip
                 yield OpenTarget(
                     target, machine, observer, oracle, known, meter, evaluator, merge_sources,
@@ -581,6 +591,16 @@ def open_target(
                         target, known.descriptions, HeldOutFiles(settings.held_out_dir)
                     ),
                 )  # fmt: skip
+
+
+def _code_of(built: Built) -> str | None:
+    """Hash of what a compiled kernel runs; a module's is compiled where it is called."""
+    if built.language in MODULE_LANGUAGES:
+        return None
+    try:
+        return loaded(built.library.read_bytes())
+    except (OSError, ValueError):
+        return None
 
 
 @contextmanager
@@ -627,6 +647,7 @@ def _open_repository(
             guard=machine.guard,
             kernel=meter.kernel,
             logs=settings.logs_dir,
+            left=settings.left_dir,
         )  # fmt: skip
         opened = OpenTarget(
             target, machine, observer, repository.oracle, known, meter, evaluator,
@@ -662,6 +683,6 @@ def try_clocks(languages: Collection[Language], settings: Settings, observer: Ob
         return
     on_gpu = [language for language in languages if language not in HOST_LANGUAGES]
     if not on_gpu:
-        raise host_clocks()
+        raise no_clocks()
     with leased_machine(settings, on_gpu[0], observer) as leased:
         locked_clocks(leased, settings)

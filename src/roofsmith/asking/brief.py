@@ -13,11 +13,16 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
+from roofsmith.analysis import kernel_table
 from roofsmith.analysis.bases import bases, bundle
 from roofsmith.analysis.bottleneck import decided_by
 from roofsmith.analysis.compiled import candidates_for, described
+from roofsmith.analysis.dispatch import dispatch_of, divergence
+from roofsmith.analysis.evidence import both_measurements
 from roofsmith.analysis.figures import one_line
 from roofsmith.analysis.fractions import held_fraction
+from roofsmith.analysis.heard import first_look
+from roofsmith.analysis.isa_targets import isa_progress
 from roofsmith.analysis.ladder import held_listing
 from roofsmith.asking.contract import contract_of, exactness_of, timing_of
 from roofsmith.asking.evidence import answerable, evidence_of, telling_counters
@@ -25,6 +30,7 @@ from roofsmith.asking.history import LONGEST, open_again, refused, tried
 from roofsmith.asking.page import BYTES_PER_TOKEN, MAX_TOKENS, page
 from roofsmith.asking.progress import directions, ended, from_library, limits_left, workload_rows
 from roofsmith.asking.proposing import editable
+from roofsmith.asking.sights import seen_dimensions
 from roofsmith.domain.campaign import Round
 from roofsmith.domain.command import EditableShare
 from roofsmith.domain.comparison import ErrorReport
@@ -37,6 +43,8 @@ from roofsmith.ports import Brief
 
 CHARACTERS_PER_TOKEN: Final = BYTES_PER_TOKEN
 """At the least, for whoever counts characters."""
+MOST_KERNELS: Final = 8
+"""Of a repository's run, the hottest."""
 ANYWHERE: Final = "DIR"
 """Stands for the campaign's directory in commands, where nobody said which it is."""
 _MOST_BASES: Final = 3
@@ -77,10 +85,16 @@ def document(
         "repair": None if brief.repair is None else _repair(brief, brief.repair),
         "planned": None if campaign.planned is None else _planned(campaign.planned),
         "bases": [_base(brief, round_) for round_ in bases(brief.campaign)[:_MOST_BASES]],
+        "split": _split(brief),
         "contract": contract_of(target, brief.signature),
         "exactness": exactness_of(_errors(brief)),
         "timing": timing_of(target, brief.threads),
         "notes": target.notes,
+        "noted": [
+            {"round": one.round, "text": one.text}
+            for one in campaign.noted
+            if one.round not in campaign.masked
+        ],
         "kernel": {
             "language": brief.incumbent.language,
             "entry": brief.incumbent.entry,
@@ -97,6 +111,11 @@ def document(
         "bottleneck": _bottleneck(brief),
         "listing": _listing(brief),
         "evidence": evidence_of(brief),
+        "isa_targets": [
+            f"{one.name}: {one.current}, target {one.target},"
+            f" {one.shown(one.baseline)} at the baseline"
+            for one in isa_progress(campaign)
+        ],
         "resources": [described(kernel) for kernel in candidates_for(brief.profile)],
         "history": tried(brief),
         "refused": [refused(past) for past in campaign.refusals],
@@ -243,6 +262,31 @@ def _base(brief: Brief, round_: Round) -> dict[str, Any]:
     }
 
 
+def _split(brief: Brief) -> dict[str, Any] | None:
+    """The last round that gained on some classes and lost on others, where nothing merges both
+    kernels: what the dispatch would be that somebody has to write."""
+    campaign, workloads = brief.campaign, brief.campaign.started.target.workloads
+    same = (r for r in reversed(brief.remembered) if r.incumbent_id == brief.incumbent.id)
+    past = next((r for r in same if r.unsplit is not None and r.splits is None), None)
+    if past is None:
+        return None
+    first = first_look(past.judgement, campaign.grounds(past.judgement.validation))
+    found = divergence(*both_measurements(past.judgement, first))
+    if found is None:
+        return None
+    dims = tuple(seen_dimensions(workloads, brief.signature, brief.descriptions))
+    dispatch = dispatch_of(past.round, found, workloads, campaign.classes, dims)
+    return {
+        "round": past.round,
+        "gains": list(found.winners),
+        "loses": list(found.losers),
+        "unsplit": past.unsplit,
+        "where": None if dispatch is None else dispatch.rule.text,
+        "diff": _diff(brief, past.candidate),
+        "files": dict(editable(past.candidate, brief)),
+    }
+
+
 def _diff(brief: Brief, candidate: Candidate) -> str:
     """What a candidate changes in the incumbent's files."""
     before = editable(brief.incumbent, brief)
@@ -272,7 +316,11 @@ def _bottleneck(brief: Brief) -> dict[str, Any]:
             for id_, one in counters.items()
         ],
         "counters_left_out": len(profile.counters) - len(counters),
-        "hotspots": [spot.model_dump(mode="json") for spot in profile.hotspots[:5]],
+        "hotspots": [
+            spot.model_dump(mode="json") | {"waits": kernel_table.waits(spot)}
+            for spot in profile.hotspots[:5]
+        ],
+        "kernels": [kernel_table.named(one) for one in profile.kernels[:MOST_KERNELS]],
         "notes": [one_line(note, LONGEST) for note in profile.notes],
     }
 

@@ -6,6 +6,7 @@ from dataclasses import asdict
 from typing import Any, Final
 
 from roofsmith.analysis.calibration import scores
+from roofsmith.analysis.departures import departures
 from roofsmith.analysis.doubt import doubt_about
 from roofsmith.analysis.figures import one_line
 from roofsmith.analysis.fractions import fractions_within
@@ -51,6 +52,7 @@ def tried(brief: Brief) -> list[dict[str, Any]]:
             "hot_loop": hot_loop(past),
             "detail": "" if isinstance(outcome, Passed) else one_line(outcome.detail, _DETAIL),
             "unsourced": list(past.unsourced),
+            "departs": list(departures(brief.campaign, past)),
             "proposer": past.proposer,
         }
         found.append(entry)

@@ -17,6 +17,7 @@ BYTES_PER_TOKEN: Final = 3.0
 MAX_TOKENS: Final = 12_000
 
 DROPPED: Final[Sequence[tuple[str, int, str]]] = (
+    ("notes", 1, "of notes added by hand, all but a quarter of the page, the newest"),
     (
         "kernel",
         1,
@@ -28,6 +29,7 @@ DROPPED: Final[Sequence[tuple[str, int, str]]] = (
     ("knowledge", 1, "of what the library says, all but titles"),
     ("experience", 1, "of earlier campaigns, all but three changes that gained and three others"),
     ("bases", 1, "what undecided rounds change that may be built on, but for a sentence"),
+    ("split", 1, "what a round changes that is worth a dispatch"),
     ("refused", 1, "refusals but for the last three"),
     ("history", 1, "rounds but for the last twelve and those that were kept"),
     ("listing", 1, "of the hot loops, all but sixty lines of the first"),
@@ -39,8 +41,10 @@ DROPPED: Final[Sequence[tuple[str, int, str]]] = (
     ("open_again", 1, "ideas that are open again, but for three"),
     ("directions", 1, "pointers to known implementations"),
     ("history", 2, "rounds but for the last five"),
+    ("notes", 2, "of notes added by hand, all but a tenth of the page"),
     ("diagnosis", 1, "the diagnosis"),
     ("resources", 1, "what the compiler says of each kernel, but for two"),
+    ("isa_targets", 1, "the ISA targets"),
     ("refused", 2, "all refusals"),
     ("listing", 2, "the hot loop"),
     ("kernel", 2, "of the kernel, all but a fifth of the page"),

@@ -65,7 +65,7 @@ def workload_rows(brief: Brief) -> list[dict[str, Any]]:
                 "floor_s": floor,
                 "attainable_s": bound.attainable_s,
                 "goal_s": None
-                if floor is None
+                if floor is None or goal.roofline_fraction is None
                 else (bound.attainable_s or floor) / goal.roofline_fraction,
                 "roofline_fraction": floor / recorded if floor is not None and recorded else None,
                 "share": recorded / total if recorded and measure.is_time and total else None,
@@ -96,7 +96,7 @@ def limits_left(brief: Brief) -> dict[str, Any]:
     tokens, cost = campaign.tokens, campaign.cost_usd
     slower = regressions_in_a_row(campaign.since_restart, campaign.started.target.stop.max_repairs)
     return {
-        "rounds": max(0, limits.max_iterations - judged),
+        "rounds": None if limits.max_iterations is None else max(0, limits.max_iterations - judged),
         "rounds_judged": judged,
         "seconds": None if limits.budget_s is None else max(0.0, limits.budget_s - spent),
         "seconds_spent": spent,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
+from typing import TypeVar
 
 from roofsmith.analysis.bases import kernel_under, why_no_base
-from roofsmith.asking.answering import LONGEST_DETAIL
 from roofsmith.asking.edits import changed
 from roofsmith.asking.evidence import answerable, evidence_of
 from roofsmith.asking.matching import UnfitError
@@ -15,7 +15,9 @@ from roofsmith.domain.campaign import Round
 from roofsmith.domain.kernel import BuildSpec, Candidate, SourceFile, with_openmp
 from roofsmith.domain.proposal import Hypothesis, Proposal
 from roofsmith.domain.refusal import BadAnswer, RefusalReason
-from roofsmith.ports import Brief
+from roofsmith.errors import RoofsmithError, UsageError
+from roofsmith.ports import Brief, Proposer, Screen
+from roofsmith.redaction import Redaction
 
 
 def proposal_of(answer: Answer, brief: Brief, proposer: str) -> Proposal | BadAnswer:
@@ -133,22 +135,39 @@ def _hypothesis(answer: Answer, brief: Brief, proposer: str) -> Hypothesis:
         return brief.repair.hypothesis
     if not answer.statement.strip() or not answer.rationale.strip():
         raise _WrongError("malformed", "statement and rationale are needed: what changes, and why")
-    known = evidence_of(brief)
     if not answer.evidence:
-        raise _WrongError("uncited", f"it cites no evidence; known: {', '.join(known)}")
-    if unknown := [one for one in answer.evidence if one not in known]:
+        known = ", ".join(evidence_of(brief))
+        raise _WrongError("uncited", f"it cites no evidence; known: {known}")
+    if answer.answers == "unknown":  # nothing is claimed, and what is changed is what counts
+        answer = answer.model_copy(update={"answers": answerable(brief)[0]})
+    return _stated(answer, _cited(answer.evidence, answer.answers, brief), proposer)
+
+
+def grounds(
+    evidence: tuple[str, ...], answers: str | None, brief: Brief
+) -> tuple[str, ...] | BadAnswer:
+    """The lines of a brief that ids stand for; or which of them, or which bottleneck, nobody saw.
+
+    Args:
+        evidence: ids of the brief, such as `E1`.
+        answers: the bottleneck that a change is said to relieve; None: nothing is said.
+        brief: as it is now.
+    """
+    try:
+        return _cited(evidence, answers, brief)
+    except _WrongError as wrong:
+        return BadAnswer(reason=wrong.reason, detail=str(wrong))
+
+
+def _cited(evidence: tuple[str, ...], answers: str | None, brief: Brief) -> tuple[str, ...]:
+    known, seen = evidence_of(brief), answerable(brief)
+    if unknown := [one for one in evidence if one not in known]:
         raise _WrongError(
             "uncited", f"no evidence is called {unknown[0]!r}; known: {', '.join(known)}"
         )
-    seen = answerable(brief)
-    if answer.answers == "unknown":  # nothing is claimed, and what is changed is what counts
-        answer = answer.model_copy(update={"answers": seen[0]})
-    if answer.answers not in seen:
-        raise _WrongError(
-            "malformed", f"no {answer.answers} bottleneck was seen; seen: {', '.join(seen)}"
-        )
-    cited = tuple(f"{one}: {known[one]}" for one in answer.evidence)
-    return _stated(answer, cited, proposer)
+    if answers is not None and answers not in seen:
+        raise _WrongError("malformed", f"no {answers} bottleneck was seen; seen: {', '.join(seen)}")
+    return tuple(f"{one}: {known[one]}" for one in evidence)
 
 
 def _stated(answer: Answer, cited: tuple[str, ...], proposer: str) -> Hypothesis:
@@ -172,6 +191,7 @@ def _stated(answer: Answer, cited: tuple[str, ...], proposer: str) -> Hypothesis
         sources=answer.sources,
         searches=answer.searches,
         again=answer.again or "",
+        insight=answer.insight,
     )
 
 
@@ -185,3 +205,54 @@ def _bad(answer: Answer, reason: RefusalReason, detail: str, proposer: str) -> B
         cost_usd=answer.cost_usd,
         proposer=proposer,
     )
+
+
+_Said = TypeVar("_Said", Answer, BadAnswer)
+
+LONGEST_DETAIL = 2000
+"""Characters of an error's text that a record keeps."""
+
+
+# Candidates' authors are models, agents and people: their garbage is data. What the machine is to
+# blame for (no GPU, a full disk, a reference that fails) is raised as it is.
+def asked(proposer: Proposer, brief: Brief, screen: Screen) -> Proposal | BadAnswer | None:
+    """The proposer's answer, which names it; its exceptions and garbage become bad answers.
+
+    Who has passed on this brief already, which the ledger tells, isn't asked again.
+
+    Raises:
+        RoofsmithError: a look at a candidate failed for want of what the machine should provide.
+    """
+    if brief.campaign.has_passed(proposer.name, repair=brief.repair is not None):
+        return None
+    answer = _answer(proposer, brief, screen)
+    if isinstance(answer, Proposal | BadAnswer) and not answer.proposer:
+        return answer.model_copy(update={"proposer": proposer.name})
+    return answer
+
+
+def without_keys(answer: _Said, redacted: Redaction) -> _Said:
+    """An answer as it may be recorded: whoever wrote it may have sent back what he was sent."""
+    return type(answer).model_validate(redacted.document(answer.model_dump()))
+
+
+def _answer(proposer: Proposer, brief: Brief, screen: Screen) -> Proposal | BadAnswer | None:
+    try:
+        answer: object = proposer.ask(brief, screen)
+    except TimeoutError as error:
+        return BadAnswer(reason="deadline", detail=_told(error))
+    except RoofsmithError as error:
+        if type(error) is not UsageError:
+            raise
+        return BadAnswer(reason="failed", detail=_told(error))
+    except Exception as error:  # noqa: BLE001 - a proposer's fault costs a record, no campaign
+        return BadAnswer(reason="failed", detail=_told(error))
+    if answer is None or isinstance(answer, Proposal | BadAnswer):
+        return answer
+    found = f"{type(answer).__name__}: {answer!r}"[:LONGEST_DETAIL]
+    return BadAnswer(reason="malformed", detail=f"the answer is no proposal but {found}")
+
+
+def _told(error: Exception) -> str:
+    text = str(error) if isinstance(error, RoofsmithError) else f"{type(error).__name__}: {error}"
+    return text[:LONGEST_DETAIL]

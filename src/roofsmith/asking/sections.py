@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import accumulate
 from typing import Any, Final
 
 from roofsmith.analysis.calibration import FACTOR
@@ -28,6 +29,7 @@ from roofsmith.domain.recommendation import Recommendation
 
 _KERNEL_SHARE: Final = 0.5
 _REFERENCE_SHARE: Final = 0.1
+_NOTES_SHARES: Final = (0.25, 0.1)
 _LEAST_KERNEL: Final = 0.2
 """Of the page, where it has no room for all."""
 
@@ -38,7 +40,11 @@ Writer = Callable[[Mapping[str, Any], int, int], str]
 def _task(found: Mapping[str, Any], _gone: int, _room: int) -> str:
     goal, measure = found["goal"], Measure(**found["measure"])
     held = _share(found["roofline_fraction"], found["workloads"])
-    aims = [f"{percent(goal['roofline_fraction'])} of the roofline"]
+    aims = []
+    if goal["roofline_fraction"] is not None:
+        aims.append(f"{percent(goal['roofline_fraction'])} of the roofline")
+    aims += [f"{goal['tflops']:g} TFLOP/s"] if goal["tflops"] else []
+    aims += [f"{goal['gbs']:g} GB/s"] if goal["gbs"] else []
     aims += [f"{speedup(goal['speedup'])} over the baseline"] if goal["speedup"] else []
     aims += [f"{measure.name} {goal['metric']:g} {measure.unit}".rstrip()] if goal["metric"] else []
     device = found["device"]
@@ -114,6 +120,21 @@ def _base(row: Mapping[str, Any], gone: int, room: int) -> str:
     return f"{head}\n{_diff(row['diff'], room // 16)}"
 
 
+def _split(found: Mapping[str, Any], gone: int, room: int) -> str:
+    if (split := found["split"]) is None:
+        return ""
+    gains, loses = (", ".join(one_line(name, 80) for name in split[k]) for k in ("gains", "loses"))
+    where = "" if split["where"] is None else f", where {one_line(split['where'], 200)}"
+    text = (
+        f"Round {split['round']} is faster on {gains} and slower on {loses}, twice. Nothing here"
+        f" makes one of both ({one_line(split['unsplit'], 200)}). An answer may: what holds stays"
+        f" as it is and the default, round {split['round']}'s change goes into a kernel of its own"
+        f" beside it, chosen at run time for {gains}{where}. Its category is `dispatch`.\n"
+    )
+    shown = "" if gone or not split["diff"] else f"\n{_diff(split['diff'], room // 8)}"
+    return _titled("Faster for some: worth a dispatch", text + shown)
+
+
 def _contract(found: Mapping[str, Any], _gone: int, _room: int) -> str:
     rules = [found["contract"], *([found["exactness"]] if found["exactness"] else [])]
     return _titled("Contract", "\n".join(rules) + "\n")
@@ -123,9 +144,19 @@ def _timing(found: Mapping[str, Any], _gone: int, _room: int) -> str:
     return _titled("How it is timed", f"{found['timing']}\n")
 
 
-def _notes(found: Mapping[str, Any], _gone: int, _room: int) -> str:
-    """In a quotation, where no mark-up of theirs reaches beyond them."""
-    lines = [f"> {line}".rstrip() for line in found["notes"].strip().splitlines()]
+def _notes(found: Mapping[str, Any], gone: int, room: int) -> str:
+    """In a quotation, where no mark-up of theirs reaches beyond them; of what was added, the newest
+    first."""
+    added = [f"Round {one['round']}: {one_line(one['text'])}" for one in reversed(found["noted"])]
+    shown = added
+    if gone:
+        ends, most = accumulate(map(size, added)), room * _NOTES_SHARES[gone - 1]
+        shown = [one for one, end in zip(added, ends, strict=True) if end <= most]
+        shown = shown or added[:1]
+    left = len(added) - len(shown)
+    more = [f"{plural(left, 'older note')} left out."] if left else []
+    said = [*found["notes"].strip().splitlines(), *shown, *more]
+    lines = [f"> {line}".rstrip() for line in said]
     return _titled("Notes of the user", "\n".join(lines) + "\n") if lines else ""
 
 
@@ -167,14 +198,18 @@ def _reference(found: Mapping[str, Any], gone: int, room: int) -> str:
     if not files:
         return ""
     where = f"`{found['directory']}/asks/round-{found['round']}/reference/`"
+    is_repository = found["self_reported"]
     if gone == 2:
-        return _titled("Reference", f"Left out; it is in {where}.\n")
+        return _titled("To read first" if is_repository else "Reference", f"It is in {where}.\n")
     shown = files
     if gone == 1:
         seen = Hot(("reference", "setup"))
         shown = excerpts(files, seen, int(room * _REFERENCE_SHARE))
-    text = "\n".join(f"`{path}`:\n\n{_fenced(one, 'python')}" for path, one in shown.items())
+    kind = "" if is_repository else "python"
+    text = "\n".join(f"`{path}`:\n\n{_fenced(one, kind)}" for path, one in shown.items())
     cut = "" if shown == files else f"\nIn parts; the whole is in {where}.\n"
+    if is_repository:
+        return _titled("To read first: frozen files that test, measure and help it", text + cut)
     return _titled("Reference, which says what is right", text + cut + _computed(found))
 
 
@@ -237,10 +272,15 @@ def _bottleneck(found: Mapping[str, Any], _gone: int, _room: int) -> str:
             lines.append(f"| {row['id']} | {_cell(row['name'])} | {_cell(value)} |")
         if one["counters_left_out"]:
             lines.append(f"\n{one['counters_left_out']} more: `{_show(found, 'counters')}`.")
+    if one["kernels"]:
+        heads = [*one["kernels"][0]]
+        lines += ["", f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
+        for row in one["kernels"]:
+            lines.append(f"| {' | '.join(_cell(one_line(text, 120)) for text in row.values())} |")
+        lines.append("")
     for spot in one["hotspots"]:
         place = spot["source"] or "?"
-        share = percent(spot["stall_share"])
-        lines.append(f"- waits {share} at {place}: `{one_line(spot['instruction'], 80)}`")
+        lines.append(f"- {spot['waits']} at {place}: `{one_line(spot['instruction'], 80)}`")
     lines += [f"- note: {one_line(note, 200)}" for note in one["notes"][:4]]
     return _titled("Bottleneck", "\n".join(lines) + "\n")
 
@@ -266,6 +306,11 @@ def _listing(found: Mapping[str, Any], gone: int, _room: int) -> str:
 def _resources(found: Mapping[str, Any], gone: int, _room: int) -> str:
     rows = found["resources"][: 2 if gone else 8]
     return _titled("What the compiler says", _bullets(rows)) if rows else ""
+
+
+def _isa_targets(found: Mapping[str, Any], gone: int, _room: int) -> str:
+    rows = [] if gone else found["isa_targets"]
+    return _titled("ISA targets", _bullets(rows)) if rows else ""
 
 
 def _history(found: Mapping[str, Any], gone: int, _room: int) -> str:
@@ -320,6 +365,7 @@ def _tried(row: Mapping[str, Any], said: dict[str, int], *, brief: bool) -> str:
         lines += [f"Not believed: {one_line(why, 500)}", f"Next: {then}"]
     lines += [f"Its flags: `{one_line(' '.join(row['flags']), 200)}`"] if row["flags"] else []
     lines += [f"Without a source: {', '.join(row['unsourced'])}"] if row["unsourced"] else []
+    lines += [f"Beside its idea: {'; '.join(row['departs'])}"] if row["departs"] else []
     return head + "".join(f"  {line}\n" for line in lines)
 
 
@@ -456,7 +502,12 @@ def _experience(found: Mapping[str, Any], gone: int, _room: int) -> str:
 
 def _limits(found: Mapping[str, Any], _gone: int, _room: int) -> str:
     left = found["limits"]
-    lines = [f"{plural(left['rounds'], 'round')} left, after {left['rounds_judged']}"]
+    rounds = (
+        "no limit of rounds"
+        if left["rounds"] is None
+        else plural(left["rounds"], "round") + " left"
+    )
+    lines = [f"{rounds}, after {left['rounds_judged']}"]
     if left["seconds"] is not None:
         lines.append(f"{duration(left['seconds'])} left, {duration(left['seconds_spent'])} spent")
     if left["tokens"] is not None:
@@ -464,7 +515,9 @@ def _limits(found: Mapping[str, Any], _gone: int, _room: int) -> str:
     if left["cost_usd"] is not None:
         lines.append(f"{money(left['cost_usd'])} left, {money(left['cost_usd_spent'])} spent")
     slower, most = left["regressions_in_a_row"], left["regressions_allowed"]
-    lines.append(f"{slower} of {most} measurably slower rounds in a row, which end the campaign")
+    ends = "which end nothing" if most is None else "which end the campaign"
+    of = "" if most is None else f" of {most}"
+    lines.append(f"{slower}{of} measurably slower rounds in a row, {ends}")
     return _titled("Limits", _bullets(lines))
 
 
@@ -497,6 +550,7 @@ SECTIONS: Final[Mapping[str, Writer]] = {
     "task": _task,
     "repair": _repair,
     "bases": _bases,
+    "split": _split,
     "contract": _contract,
     "timing": _timing,
     "notes": _notes,
@@ -506,6 +560,7 @@ SECTIONS: Final[Mapping[str, Writer]] = {
     "bottleneck": _bottleneck,
     "listing": _listing,
     "resources": _resources,
+    "isa_targets": _isa_targets,
     "history": _history,
     "refused": _refused,
     "open_again": _open_again,

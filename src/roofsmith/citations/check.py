@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+import math
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from roofsmith.analysis.quantities import hardware_quantities
+from roofsmith.analysis.quantities import Quantity, hardware_quantities, quantity, without
 from roofsmith.citations.form import ARROW, FORM, QUOTED, Cited, citations_in, parse
 from roofsmith.citations.sources import CitationSource, CitationSources
 from roofsmith.domain.citations import CheckedCitations
 from roofsmith.domain.facts import Fact
 from roofsmith.domain.proposal import Hypothesis
 
-Kind = Literal["malformed", "unresolved", "differs", "ledger"]
+Kind = Literal["malformed", "unresolved", "differs", "ledger", "unsourced"]
 """malformed: not in the form; unresolved: nothing is written there; differs: something else is;
-ledger: the records themselves were changed."""
+ledger: the records themselves were changed; unsourced: a number that somebody proposed with stands
+without a citation."""
 
+_NEAREST: Final = 2
+"""Facts that are offered for a number without a source."""
 _CITE: Final = "`roofsmith specs cite PRODUCT METRIC` prints a line that holds"
-_FREE_TEXTS: Final = ("statement", "rationale", "expected_counter", "expected_change", "source")
+_FREE_TEXTS: Final = (
+    "statement", "rationale", "expected_counter", "expected_change", "source", "risks", "rollback",
+    "again",
+)  # fmt: skip
 """Fields of a hypothesis that hold words, beside its lines of evidence."""
 
 
@@ -76,14 +83,19 @@ def audit(files: Mapping[str, str], sources: CitationSources) -> CitationAudit:
 
 
 def check_hypothesis(
-    hypothesis: Hypothesis, sources: CitationSources, known: Collection[str] = ()
+    hypothesis: Hypothesis,
+    sources: CitationSources,
+    known: Collection[str] = (),
+    facts: Sequence[Fact] = (),
 ) -> CheckedCitations:
     """Check the citations that a hypothesis gives, and find hardware numbers that have none.
 
     Args:
         hypothesis: its `facts` must be in the form; citations in its words are checked as well.
         sources: where citations lead.
-        known: texts that are the campaign's own, such as the evidence of a bottleneck.
+        known: texts that are the campaign's own, such as the evidence of a bottleneck; whoever
+            repeats a number of them claims nothing.
+        facts: that may be cited, beside the sources' own.
     """
     texts = [(name, text) for name, text in _texts(hypothesis) if text not in known]
     problems: list[str] = []
@@ -95,8 +107,44 @@ def check_hypothesis(
             problems.append(f"{name}: {problem.said}")
         else:
             holding.append(cited)
-    facts = [source.fact for cited in holding for source in _meant(cited, sources)]
-    return CheckedCitations(problems=tuple(problems), unsourced=tuple(_unsourced(texts, facts)))
+    cited_facts = [source.fact for cited in holding for source in _meant(cited, sources)]
+    said = {number.meaning for text in known for number in hardware_quantities(text)}
+
+    def has_source(number: Quantity) -> bool:
+        return number.meaning in said or any(number.says(fact) for fact in cited_facts)
+
+    bare = [(name, n) for name, text in texts for n in hardware_quantities(text)]
+    bare = [(name, number) for name, number in bare if not has_source(number)]
+    return CheckedCitations(
+        problems=tuple(problems),
+        unsourced=tuple(f"{name}: {number.text}" for name, number in bare),
+        of_devices=tuple(f"{name}: {n.text}" for name, n in bare if n.is_devices),
+        nearest=_nearest([number for _, number in bare], (*sources.own, *facts)),
+        struck=_struck(hypothesis, has_source) if any(n.is_devices for _, n in bare) else None,
+    )
+
+
+def _struck(hypothesis: Hypothesis, has_source: Callable[[Quantity], bool]) -> Hypothesis:
+    """A hypothesis without the numbers of a device that have no source."""
+    left: dict[str, object] = {
+        name: without(text, has_source)
+        for name in _FREE_TEXTS
+        if (text := getattr(hypothesis, name))
+    }
+    left["evidence"] = tuple(without(text, has_source) for text in hypothesis.evidence)
+    return hypothesis.model_copy(update=left)
+
+
+def _nearest(numbers: Sequence[Quantity], facts: Sequence[Fact]) -> tuple[str, ...]:
+    """Facts in the numbers' units, of each number the nearest few by their ratio."""
+    found = dict[str, None]()
+    for number in numbers:
+        alike = [f for f in facts if f.value and quantity("1", f.unit).unit == number.unit]
+        alike.sort(
+            key=lambda fact: abs(math.log(number.meaning[0] or 1) - math.log(fact.value or 1))
+        )
+        found |= dict.fromkeys(map(str, alike[:_NEAREST]))
+    return tuple(found)
 
 
 def check(cited: Cited, sources: CitationSources, file: str = "", line: int = 1) -> Problem | None:
@@ -149,13 +197,6 @@ def _texts(hypothesis: Hypothesis) -> Iterator[tuple[str, str]]:
             yield name, text
     for number, text in enumerate(hypothesis.evidence):
         yield f"evidence[{number}]", text
-
-
-def _unsourced(texts: list[tuple[str, str]], facts: list[Fact]) -> Iterator[str]:
-    for name, text in texts:
-        for number in hardware_quantities(text):
-            if not any(number.says(fact) for fact in facts):
-                yield f"{name}: {number.text}"
 
 
 def _quoted(text: str) -> str:

@@ -39,8 +39,6 @@ QUOTED: Final = 120
 
 @dataclass(frozen=True, slots=True)
 class Cited:
-    """One citation in a text."""
-
     metric: str | None
     """None: the text doesn't name it in the form."""
     quantity: Quantity | None

@@ -18,8 +18,6 @@ _LABEL_STARTS: Final = re.compile(r"\A|[\"'|(\[>]\s*|[-;:,.+*)]\s+")
 
 @dataclass(frozen=True, slots=True)
 class CitationSource:
-    """A fact where it is written."""
-
     fact: Fact
     """`value` None: no number stands there, and `reason` says what does."""
     has_name: Callable[[str], bool] = lambda _: False

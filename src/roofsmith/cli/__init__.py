@@ -9,6 +9,8 @@ from roofsmith.cli import (  # noqa: F401 - they register their commands
     holding,
     knowledge,
     memory,
+    problems,
+    programs,
     references,
     selftest,
     serving,
@@ -16,6 +18,7 @@ from roofsmith.cli import (  # noqa: F401 - they register their commands
     skills,
     steps,
     this_machine,
+    watching,
 )
 from roofsmith.cli.root import main
 

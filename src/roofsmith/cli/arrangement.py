@@ -42,6 +42,14 @@ FORMER: Mapping[str, tuple[str, str]] = {
     "roofline": ("kernel", "roofline"),
     "classify": ("kernel", "classify"),
     "remarks": ("kernel", "remarks"),
+    "define": ("campaign", "define"),
+    "import": ("kernel", "import"),
+    "suite": ("campaign", "suite"),
+    "export": ("campaign", "export"),
+    "serve": ("campaign", "serve"),
+    "watch": ("campaign", "watch"),
+    "plan": ("kernel", "plan"),
+    "trace-analysis": ("kernel", "trace-analysis"),
     "show": ("campaign", "show"),
     "report": ("campaign", "report"),
     "memory": ("campaign", "memory"),
@@ -54,7 +62,8 @@ FORMER: Mapping[str, tuple[str, str]] = {
     "references": ("knowledge", "references"),
     "tips": ("experience", "tips"),
 }
-"""What a command of the top level was called, and its group and name now: both work in 0.x."""
+"""What a command is called for short, at the top level, and its group and name: both work in 0.x,
+and all but those of sentences, whole programs, problem sets and pages once stood there."""
 
 WrongUsage: type[typer.BadParameter] = typer.BadParameter.__mro__[1]
 """What Typer raises for whatever can't be parsed; it exports this one alone of the kind."""

@@ -1,4 +1,4 @@
-"""`roofsmith init`: the target of a kernel, or of a repository."""
+"""Targets: of a kernel or a repository, or of a sentence that says which."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from roofsmith.cli.output import print_lines
+from roofsmith import api
+from roofsmith.cli import options
+from roofsmith.cli.output import print_json, print_lines
 from roofsmith.cli.pytorch import Framework, of_pytorch, told_of
-from roofsmith.cli.root import cli
+from roofsmith.cli.root import campaign, cli
 from roofsmith.cli.screen import screen
 from roofsmith.cli.taking import takes
 from roofsmith.domain.options import Opening, Subject
@@ -66,6 +68,14 @@ def init(
     benchmark: Annotated[
         str | None, _of_repository("Command that measures, and gives a table.", metavar="COMMAND")
     ] = None,
+    quick: Annotated[
+        str | None,
+        _of_repository("Command that measures $ROOFSMITH_ROWS alone.", metavar="COMMAND"),
+    ] = None,
+    workspace: Annotated[
+        bool,
+        _of_repository("Try changes with the files alone that the commands need.", "--workspace"),
+    ] = False,
     results: Annotated[
         str | None,
         _of_repository("The file that it writes; by default what it prints.", metavar="GLOB"),
@@ -73,6 +83,9 @@ def init(
     pattern: Annotated[
         str | None,
         _of_repository("Where it gives no table: a row per line that matches.", metavar="REGEX"),
+    ] = None,
+    only: Annotated[
+        str | None, _of_repository("Which rows count: 'impl == ours'.", metavar="CONDITION")
     ] = None,
     gate: Annotated[
         str | None, _of_repository("What every row must meet: 'err == 0'.", metavar="CONDITION")
@@ -121,11 +134,10 @@ def init(
     1; the target is written all the same. A repository's commands run once, and its benchmark
     twice; what isn't said is guessed from its columns, and marked so.
     """
-    from roofsmith import api
-
     said: dict[str, Any] = {
         "editable": editable, "build": build, "test": test, "benchmark": benchmark,
-        "results": results, "pattern": pattern, "gate": gate, "metric": metric,
+        "quick": quick,
+        "results": results, "pattern": pattern, "only": only, "gate": gate, "metric": metric,
         "direction": direction, "unit": unit,
         "rows": _columns(rows), "classes": _columns(classes), "device": device,
         "build_deadline_s": build_deadline, "test_deadline_s": test_deadline,
@@ -153,12 +165,13 @@ def init(
                 hint="roofsmith init --repo DIR --editable 'src/*.c' --build make"
                 " --benchmark ./bench --results results.csv",
             )
-        wanted = api.RepositoryInit(repo, said, name, family, threads)
+        wanted = api.RepositoryInit(repo, said, name, family, threads, workspace)
         with screen() as observer:
             found = api.initialize_repository(wanted, force, api.settings(**opening), observer)
         print_lines(_told(found))
         return
-    _refuse({f"--{key}": value for key, value in said.items()}, "without --repo")
+    repositorys = {f"--{key}": value for key, value in said.items()}
+    _refuse(repositorys | {"--workspace": workspace}, "without --repo")
     _refuse({"--framework": framework, "--output": output}, "without --from-pytorch")
     if kernel is None:
         raise UsageError(
@@ -200,11 +213,55 @@ def _told(found: Initialized) -> list[str]:
         for key, source in found.guessed.items()
     ]
     least_s = found.least_runs * found.run_s
+    where, named = found.execution, ", ".join(found.execution.files)
+    is_set = "workspace" in found.values or where.mode == "repo"
+    advice = "" if is_set else f"; --workspace tries changes with {named} alone"
     return [
         f"wrote {found.path}: {found.rows} rows",
         *guesses,
         *found.remarks,
         f"a run of the benchmark took {found.run_s:.2g} s: to keep a change takes"
         f" {found.least_runs} runs, {least_s:.0f} s, or more",
+        f"execution mode: {where.mode}, since {where.reason}{advice}",
         f"next: roofsmith optimize {shlex.quote(str(found.path))}",
     ]
+
+
+@campaign.command()
+def define(
+    sentence: Annotated[
+        list[str], typer.Argument(metavar="SENTENCE", help="What to optimize, where, how far.")
+    ],
+    yes: Annotated[bool, typer.Option("--yes", help="Write the target without asking.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace a target.yaml.")] = False,
+    as_json: options.Json = False,
+) -> None:
+    """Make a campaign of a sentence: "optimize kernel.cu on H20, 3 iterations, into out/".
+
+    Shows every parameter with the words that it was read from, then what is missing and what wasn't
+    understood. A terminal is asked for the one, and whether all is right; then the target is
+    written, and the command that starts its campaign printed. Exit 2 if something is missing, or
+    nobody is there to ask and no --yes answers for them.
+    """
+    text, settings = " ".join(sentence), api.settings()
+    asks, command = sys.stdin.isatty() and not (yes or as_json), None
+    found = api.define(text, settings)
+    while asks and found.missing:
+        print_lines(found.lines)
+        for name, why in found.missing.items():
+            told = typer.prompt(f"{name}: {why}", err=True)
+            text += f"; {told}" if " " in told else f"; {name}: {told}"
+        found = api.define(text, settings)
+    if not as_json:
+        print_lines(found.lines)
+    if yes or (asks and typer.confirm("Is that right?", err=True)):
+        with screen() as observer:
+            command = api.write_defined(found, settings, observer, force=force)
+    if as_json:
+        print_json(found.document | {"command": command})
+    elif command is not None:
+        print_lines([f"start it with: {command}"])
+    if not (asks or yes or found.missing or as_json):
+        why = "nothing was written: there is no terminal to ask whether this is right"
+        raise UsageError(why, hint="the same command with --yes, once you have read it")
+    raise typer.Exit(2 if found.missing else 0)

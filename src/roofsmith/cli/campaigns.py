@@ -9,18 +9,17 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from roofsmith import api
 from roofsmith.cli import options
-from roofsmith.cli.held import answered, show_answer
+from roofsmith.cli.held import answered, reminded, show_answer
 from roofsmith.cli.output import print_error, print_json, print_lines
 from roofsmith.cli.pytorch import Framework, told_of
-from roofsmith.cli.reminding import reminded
 from roofsmith.cli.root import agent, campaign, cli
 from roofsmith.cli.screen import screen
 from roofsmith.cli.signals import exit_status
 from roofsmith.cli.taking import takes, takes_subject
 from roofsmith.domain.options import (
     LOOKED_AT,
-    TOLD,
     CampaignPlan,
     Opening,
     SessionLimits,
@@ -49,8 +48,6 @@ def demo(
 
     A GPU is taken where there is one, with PyTorch, and Triton or nvcc; else the processors.
     """
-    from roofsmith import api
-
     choice = api.choose_demo(cpu)
     print(choice.line, file=sys.stderr)
     directory = output or api.new_demo_directory()
@@ -69,6 +66,7 @@ def optimize(
     agent_deadline_s: options.AgentDeadlineS = None,
     output: options.Output = None,
     framework: Framework = None,
+    on_event: options.OnEvent = None,
     opening: Any = None,
     as_json: options.Json = False,
 ) -> None:
@@ -78,8 +76,6 @@ def optimize(
     is written into the campaign. With --framework, the file is a function or module in PyTorch, and
     a target is made of it first.
     """
-    from roofsmith import api
-
     settings = api.settings(**opening, agent_deadline_s=agent_deadline_s)
     if framework is not None:
         for key in ("reference", "entry", "flags", "ptr_size", "family", "timing"):
@@ -102,7 +98,7 @@ def optimize(
     directory = output or api.new_directory(subject)
     for line in api.estimates(asked, settings):
         print(line, file=sys.stderr)
-    _run(lambda o: api.optimize(asked, directory, settings, o), directory, as_json)
+    _run(lambda o: api.optimize(asked, directory, settings, o), directory, as_json, on_event)
 
 
 @cli.command()
@@ -113,11 +109,10 @@ def resume(
     limits: Any,
     opening: Any,
     agent_deadline_s: options.AgentDeadlineS = None,
+    on_event: options.OnEvent = None,
     as_json: options.Json = False,
 ) -> None:
     """Go on with a campaign after a crash, Ctrl-C or a limit; limits may be raised here."""
-    from roofsmith import api
-
     settings = api.settings(**opening, agent_deadline_s=agent_deadline_s)
     raised = api.SessionLimits(**limits)
     with reminded(directory):
@@ -127,6 +122,7 @@ def resume(
             ),
             directory,
             as_json,
+            on_event,
         )
 
 
@@ -156,7 +152,7 @@ def ask(
 
 
 @cli.command()
-@takes(change=(SubmittedChange, TOLD), limits=SessionLimits, opening=(Opening, _OPENED))
+@takes(change=SubmittedChange, limits=SessionLimits, opening=(Opening, _OPENED))
 def tell(
     directory: options.CampaignDir,
     kernel: Annotated[
@@ -234,15 +230,26 @@ def try_(
 @agent.command()
 def schema(
     what: Annotated[
-        str, typer.Argument(metavar="proposal", help="What to print the JSON schema of.")
+        Literal["proposal", "campaign"],
+        typer.Argument(metavar="proposal|campaign", help="What to print the JSON schema of."),
     ] = "proposal",
 ) -> None:
-    """Print the JSON schema that every proposer answers in."""
-    from roofsmith.domain.answer import Answer
+    """Print the JSON schema that every proposer answers in, or that campaigns are shown in.
 
-    if what != "proposal":
-        raise UsageError(f"there is no schema of {what!r}", hint="roofsmith agent schema proposal")
-    print_json(Answer.model_json_schema())
+    The latter is what pages of `roofsmith serve` answer at `/json`, and what is told as JSON by
+    `watch`, by MCP's campaign_status and to the command that hears of events.
+    """
+    from pydantic import TypeAdapter
+
+    if what == "proposal":
+        from roofsmith.domain.answer import Answer
+
+        print_json(Answer.model_json_schema())
+        return
+    from roofsmith.domain.dashboard import Shown
+
+    schema: TypeAdapter[Any] = TypeAdapter(Shown)
+    print_json(schema.json_schema(mode="serialization"))
 
 
 @campaign.command()
@@ -254,8 +261,6 @@ def report(
     as_json: options.Json = False,
 ) -> None:
     """Render a campaign's files again from its ledger, and say where the report is."""
-    from roofsmith import api
-
     finished = api.render_report(directory)
     from roofsmith.cli import show
 
@@ -270,9 +275,7 @@ def apply(
     to: Annotated[
         Path | None,
         typer.Option(
-            metavar="DIR",
-            help="Folder of the files.",
-            show_default="where the campaign found them",
+            metavar="DIR", help="Folder of the files.", show_default="where the campaign found them"
         ),
     ] = None,
     as_json: options.Json = False,
@@ -281,17 +284,17 @@ def apply(
 
     They have to be as the campaign began with them, and in git nothing uncommitted.
     """
-    from roofsmith import api
-
     found = api.apply_campaign(directory, to)
     if as_json:
         print_json({
             "written": [str(path) for path in found.paths], "build": found.home.build or None,
-            "difference": found.home.difference,
+            "target_build": found.build or None, "difference": found.home.difference,
         })  # fmt: skip
         return
     wrote = [f"wrote {path}" for path in found.paths] or ["your files hold it already"]
     needed = [f"build it with: {found.home.build}"] if found.home.build else []
+    if found.build:
+        needed += ["set in its target file, which apply leaves alone:", *found.build.splitlines()]
     print_lines([*wrote, *needed, *found.home.difference.splitlines()])
 
 
@@ -301,25 +304,32 @@ def verify(directory: options.CampaignDir, as_json: options.Json = False) -> Non
 
     Exit 1 if something doesn't follow.
     """
-    from roofsmith import api
-
-    verification = api.verify_campaign(directory)
+    verification = api.verify_campaign(directory, api.settings())
     from roofsmith.cli import show
 
     show.verification(verification, as_json=as_json)
     raise typer.Exit(1 if verification.findings else 0)
 
 
-def _run(campaign: Callable[[Observer], FinishedCampaign], directory: Path, as_json: bool) -> None:
+def _run(
+    campaign: Callable[[Observer], FinishedCampaign],
+    directory: Path,
+    as_json: bool,
+    on_event: str | None = None,
+) -> None:
     """Run with a live screen, then show what came of it; an interrupt says how to go on."""
+    from roofsmith import api
     from roofsmith.cli import show
 
     try:
-        with screen() as observer:
+        with (
+            screen() as shown,
+            api.announcing(
+                shown, on_event, directory, lambda text: shown.lines([[(text, "yellow")]])
+            ) as observer,
+        ):
             finished = campaign(observer)
     except KeyboardInterrupt as interrupt:
-        from roofsmith import api
-
         how = "nothing was kept, as there was no baseline yet: the same command begins again"
         if api.has_campaign(directory):
             how = f"go on with: roofsmith resume {shlex.quote(str(directory))}"
@@ -329,8 +339,6 @@ def _run(campaign: Callable[[Observer], FinishedCampaign], directory: Path, as_j
             print_error("Interrupted", said, how)
         raise typer.Exit(exit_status(interrupt)) from None
     except NoIdleGpuError as error:
-        from roofsmith import api
-
         if not api.has_campaign(directory):
             raise
         hint = f"`roofsmith resume {shlex.quote(str(directory))}` once a GPU is idle"
@@ -338,8 +346,6 @@ def _run(campaign: Callable[[Observer], FinishedCampaign], directory: Path, as_j
             hint = f"{error.hint}; then {hint}"
         raise NoIdleGpuError(error.message, hint=hint) from error
     except StorageError as error:
-        from roofsmith import api
-
         if not api.has_campaign(directory):
             raise
         then = f"then `roofsmith resume {shlex.quote(str(directory))}`: what was recorded is kept"

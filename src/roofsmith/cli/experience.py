@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
+from roofsmith import api
 from roofsmith.cli import options
+from roofsmith.cli.output import dumped, print_lines, printed
 from roofsmith.cli.root import cli
 from roofsmith.errors import UsageError
 
@@ -25,8 +27,7 @@ if TYPE_CHECKING:
 Rows = TypeVar("Rows", bound=Sequence[Any])
 
 experience = typer.Typer(
-    no_args_is_help=True,
-    help="What was tried in all campaigns, and how it came out.",
+    no_args_is_help=True, help="What was tried in all campaigns, and how it came out."
 )
 tips = typer.Typer(no_args_is_help=True, help="Lessons that campaigns begin with.")
 cli.add_typer(experience, name="experience")
@@ -85,8 +86,6 @@ def add(
     as_json: options.Json = False,
 ) -> None:
     """Tell of an attempt; rounds of campaigns land by themselves."""
-    from roofsmith.api import experience as api
-
     values = {
         "operator_sig": op, "backend": backend, "chip": chip, "dims": dims, "dtype_sig": dtype,
         "env": env, "bottleneck": bottleneck, "stall": stall, "optimization": optimization,
@@ -100,7 +99,7 @@ def add(
         raise UsageError("nothing says what was changed", hint="--optimization or --summary TEXT")
     if score is None and outcome is None and not buggy:
         raise UsageError("nothing says how it came out", hint="--speedup, --outcome or --buggy")
-    _show(api.add(_database(), values), as_json=as_json)
+    _show(api.experience.add(_database(), values), as_json=as_json)
 
 
 @experience.command()
@@ -157,14 +156,12 @@ def list_(
     as_json: options.Json = False,
 ) -> None:
     """The newest that match, the oldest of them first."""
-    from roofsmith.api import experience as api
-
-    query = api.Query(
+    query = api.experience.Query(
         op=op, dtype=dtype, env=env, base_commit=base_commit, status=status, outcome=outcome,
         backend=backend, chip=chip, bottleneck=bottleneck,
     )  # fmt: skip
     there = _database()
-    _list(there, there.list(api.known(there, query), most), as_json=as_json)
+    _list(there, there.list(api.experience.known(there, query), most), as_json=as_json)
 
 
 @experience.command()
@@ -184,14 +181,12 @@ def recommend(
     Ranked by likeness (family, architecture, bottleneck, type, size, counters) times effect. What
     isn't told is compared with nothing.
     """
-    from roofsmith.api import experience as api
     from roofsmith.api.views import experience as views
-    from roofsmith.cli.output import dumped
 
-    here = api.situation(op, backend, chip, bottleneck, dtype, shape, _numbers(counters))
+    here = api.experience.situation(op, backend, chip, bottleneck, dtype, shape, _numbers(counters))
     there = _database()
-    api.known(there, api.Query(backend=backend))
-    found = api.recommend(there, here)
+    api.experience.known(there, api.experience.Query(backend=backend))
+    found = api.experience.recommend(there, here)
     worked = [one for one in found if one.worked][:most]
     failed = [one for one in found if not one.worked][:most]
 
@@ -205,10 +200,8 @@ def recommend(
 @experience.command()
 def top(most: Most = 20, op: Op = None, as_json: options.Json = False) -> None:
     """The correct ones of the highest score, best first."""
-    from roofsmith.api import experience as api
-
     there = _database()
-    _list(there, there.top(most, api.Query(op=op)), as_json=as_json)
+    _list(there, there.top(most, api.experience.Query(op=op)), as_json=as_json)
 
 
 @experience.command()
@@ -231,15 +224,13 @@ def merge(
     as_json: options.Json = False,
 ) -> None:
     """Which experiments tell the same; with --yes, one of each stands for the others."""
-    from roofsmith.api import experience as api
     from roofsmith.api.views import experience as views
-    from roofsmith.cli.output import printed
 
-    def document(found: api.Merged) -> dict[str, Any]:
+    def document(found: api.experience.Merged) -> dict[str, Any]:
         groups = ({"stays": a.id, "folded": [b.id for b in others]} for a, others in found.groups)
         return {"groups": list(groups), "done": found.done}
 
-    printed(api.merge(_database(), fold=yes), document, views.merged, as_json=as_json)
+    printed(api.experience.merge(_database(), fold=yes), document, views.merged, as_json=as_json)
 
 
 @experience.command()
@@ -248,14 +239,12 @@ def sync(
     as_json: options.Json = False,
 ) -> None:
     """Write DIR/experiences.md and DIR/GPU/OPERATOR/BACKEND/tips.md."""
-    from roofsmith.api import experience as api
     from roofsmith.api.views import experience as views
-    from roofsmith.cli.output import printed
 
-    def document(found: api.Synced) -> dict[str, Any]:
+    def document(found: api.experience.Synced) -> dict[str, Any]:
         return {"files": [*map(str, found.files)], "complaints": found.complaints}
 
-    printed(api.sync(_database(), directory), document, views.written, as_json=as_json)
+    printed(api.experience.sync(_database(), directory), document, views.written, as_json=as_json)
 
 
 @experience.command()
@@ -263,14 +252,13 @@ def stats(as_json: options.Json = False) -> None:
     """How often attempts succeed, by kernel, tactic and chip, with Wilson's intervals."""
     from dataclasses import asdict
 
-    from roofsmith.api import experience as api
     from roofsmith.api.views import experience as views
 
     def document(found: Sequence[Any]) -> dict[str, Any]:
         return {"rates": [{**asdict(one), "share": one.share} for one in found]}
 
     there = _database()
-    _found(there, api.stats(there), document, views.rates, as_json=as_json)
+    _found(there, api.experience.stats(there), document, views.rates, as_json=as_json)
 
 
 @experience.command()
@@ -286,12 +274,11 @@ def export(
     ] = None,
 ) -> None:
     """Everything as JSON lines, or into another database."""
-    from roofsmith.api import experience as api
-    from roofsmith.cli.output import print_lines
-
-    count, text = api.export(_database(), place)
-    lines = text.splitlines() if place is None else [f"{count} experiments are in {place}"]
-    print_lines(lines)
+    count, text = api.experience.export(_database(), place)
+    if place is None:
+        sys.stdout.write(text)
+    else:
+        print_lines([f"{count} experiments are in {place}"])
 
 
 @experience.command("import")
@@ -309,11 +296,9 @@ def import_(
     """Keep what somebody else has; what is there already stays as it is."""
     from dataclasses import asdict
 
-    from roofsmith.api import experience as api
     from roofsmith.api.views import experience as views
-    from roofsmith.cli.output import printed
 
-    printed(api.import_(_database(), place), asdict, views.imported, as_json=as_json)
+    printed(api.experience.import_(_database(), place), asdict, views.imported, as_json=as_json)
 
 
 @tips.command("list")
@@ -321,25 +306,22 @@ def tips_list(
     op: Op = None, backend: Backend = None, device: Chip = None, as_json: options.Json = False
 ) -> None:
     """Lessons of campaigns and of people, the oldest first."""
-    from roofsmith.api import experience as api
     from roofsmith.api.views import experience as views
 
     def document(found: Sequence[tuple[Any, Any]]) -> dict[str, Any]:
         return {"tips": [*map(_tip_document, found)]}
 
     there = _database()
-    found = api.tips(there, api.Query(op=op, backend=backend, chip=device))
+    found = api.experience.tips(there, api.experience.Query(op=op, backend=backend, chip=device))
     _found(there, found, document, views.tips, as_json=as_json)
 
 
 @tips.command("show")
 def tips_show(experiment_id: Id, as_json: options.Json = False) -> None:
     """Print one of them whole."""
-    from roofsmith.api import experience as api
     from roofsmith.api.views import experience as views
-    from roofsmith.cli.output import printed
 
-    found = api.tip(_database(), experiment_id)
+    found = api.experience.tip(_database(), experiment_id)
     printed(found, _tip_document, views.tip, as_json=as_json)
 
 
@@ -356,16 +338,14 @@ def tips_add(
     as_json: options.Json = False,
 ) -> None:
     """Tell later campaigns a lesson."""
-    from roofsmith.api import experience as api
     from roofsmith.api.views import experience as views
-    from roofsmith.cli.output import printed
     from roofsmith.domain.tip import Tip
 
     tip = Tip(
         lesson="", context=context, signal=signal, takeaway=takeaway,
         applicability=applicability, origin=author, at="",
     )  # fmt: skip
-    added = api.add_tip(_database(), tip, operator=op, backend=backend, device=device)
+    added = api.experience.add_tip(_database(), tip, operator=op, backend=backend, device=device)
     printed(added, _tip_document, views.tip, as_json=as_json)
 
 
@@ -381,21 +361,17 @@ def _database() -> Database:
 
 
 def _settings() -> Settings:
-    from roofsmith import api
-
     return api.settings()
 
 
 def _show(found: Experiment, *, as_json: bool) -> None:
     from roofsmith.api.views import experience as views
-    from roofsmith.cli.output import dumped, printed
 
     printed(found, dumped, views.experiment, as_json=as_json)
 
 
 def _list(there: Database, found: Sequence[Experiment], *, as_json: bool) -> None:
     from roofsmith.api.views import experience as views
-    from roofsmith.cli.output import dumped
 
     def document(rows: Sequence[Experiment]) -> dict[str, Any]:
         return {"experiments": [dumped(one) for one in rows]}
@@ -409,7 +385,6 @@ def _found(
 ) -> None:  # fmt: skip
     """What was found, or why nothing was."""
     from roofsmith.api.experience import nothing
-    from roofsmith.cli.output import printed
 
     if found or as_json:
         printed(found, document, view, as_json=as_json)

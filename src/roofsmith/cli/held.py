@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from roofsmith import campaign_socket
+from roofsmith import api, campaign_socket
 from roofsmith.cli.output import print_blocks, print_json
-from roofsmith.cli.reminding import print_reminders, reminded, reminders_of
 from roofsmith.cli.screen import LiveScreen, PlainScreen, screen
+from roofsmith.errors import CampaignBusyError
 
 
 def answered(
@@ -44,8 +46,6 @@ def answered(
             request |= {"width": shown.width, "is_live": shown.is_live}
             if (answer := campaign_socket.exchanged(directory, request, hear)) is not None:
                 return answer
-            from roofsmith import api
-
             with reminded(directory):
                 return api.answered_here(directory, request, shown)
     finally:
@@ -81,3 +81,33 @@ def _blocks(plain: list[Any]) -> Iterator[Any]:
             yield block
         else:
             yield Prose(**block) if "text" in block else Table(**block)
+
+
+@contextmanager
+def reminded(directory: Path) -> Iterator[None]:
+    """Around a command that works in a campaign's directory; on stderr, however it ends.
+
+    Raises:
+        UsageError: there is no campaign; said before anything that measures is imported.
+    """
+    api.require_campaign(directory)
+    is_ours = True
+    try:
+        yield
+    except CampaignBusyError:
+        is_ours = False  # what is on its way there may be another process's
+        raise
+    finally:
+        if is_ours:
+            print_reminders(reminders_of(directory))
+
+
+def reminders_of(directory: Path) -> Iterable[str]:
+    """What is said of each change that no record holds."""
+    return api.reminders(directory)
+
+
+def print_reminders(reminders: Iterable[str]) -> None:
+    """Say it."""
+    for line in reminders:
+        print(line, file=sys.stderr)

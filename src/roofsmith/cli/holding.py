@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from roofsmith import campaign_socket
+from roofsmith import api, campaign_socket
 from roofsmith.cli import options
 from roofsmith.cli.held import show_said
 from roofsmith.cli.output import print_json, print_lines, print_table
@@ -26,33 +26,36 @@ _ENDED: Mapping[campaign_socket.Closed, str] = {
 
 @campaign.command()
 def ps(as_json: options.Json = False) -> None:
-    """List the campaigns that a process holds open for `ask` and `tell`."""
-    found = [
-        (held, campaign_socket.status(held.directory) or {}) for held in campaign_socket.holders()
-    ]
+    """List the campaigns that a process holds open for `ask` and `tell`, or works in."""
+    rows: list[dict[str, Any]] = []
+    for held in campaign_socket.holders():
+        status = campaign_socket.status(held.directory) or {}
+        rows.append({
+            "pid": held.pid, "directory": str(held.directory), "since": status.get("since"),
+            "idle_s": status.get("idle_s"), "running": status.get("running"),
+            "is_stopped": held.is_stopped,
+        })  # fmt: skip
+    known = {row["pid"] for row in rows}
+    rows.extend(
+        {
+            "pid": one.pid, "directory": str(one.directory), "idle_s": 0.0,
+            "since": one.since.isoformat("T", "seconds"), "running": one.command,
+            "is_stopped": campaign_socket.HeldProcess(one.pid, one.directory).is_stopped,
+        }
+        for one in api.working() if one.pid not in known
+    )  # fmt: skip
     if as_json:
-        rows = [
-            {
-                "pid": held.pid, "directory": str(held.directory), "since": status.get("since"),
-                "idle_s": status.get("idle_s"), "running": status.get("running"),
-                "is_stopped": held.is_stopped,
-            }
-            for held, status in found
-        ]  # fmt: skip
         print_json({"held": rows})
-    elif not found:
-        print_lines(["no campaign is held open"])
+    elif not rows:
+        print_lines(["no process holds a campaign open, or works in one"])
     else:
         print_table(
             ("pid", "since", "idle", "at work on", "directory"),
             [
-                (
-                    str(held.pid), status.get("since", "?"), _idle(status),
-                    _work(held, status), str(held.directory),
-                )
-                for held, status in found
+                (str(row["pid"]), row["since"] or "?", _idle(row), _work(row), row["directory"])
+                for row in rows
             ],
-        )  # fmt: skip
+        )
 
 
 @campaign.command()
@@ -75,10 +78,11 @@ def close(
         raise unheard[0]
 
 
-def _work(held: campaign_socket.HeldProcess, status: dict[str, Any]) -> str:
-    stopped = f"nothing: it was stopped (kill -CONT {held.pid} or kill -9 {held.pid})"
-    return stopped if held.is_stopped else status.get("running") or ""
+def _work(row: Mapping[str, Any]) -> str:
+    pid = row["pid"]
+    stopped = f"nothing: it was stopped (kill -CONT {pid} or kill -9 {pid})"
+    return stopped if row["is_stopped"] else row["running"] or ""
 
 
-def _idle(status: dict[str, Any]) -> str:
-    return "?" if "idle_s" not in status else f"{status['idle_s']:.0f} s"
+def _idle(row: Mapping[str, Any]) -> str:
+    return "?" if row["idle_s"] is None else f"{row['idle_s']:.0f} s"

@@ -8,7 +8,9 @@ from typing import Annotated
 
 import typer
 
+from roofsmith import api
 from roofsmith.cli import options
+from roofsmith.cli.output import dumped, print_json, printed
 from roofsmith.cli.root import cli
 
 knowledge = typer.Typer(
@@ -22,13 +24,10 @@ cli.add_typer(knowledge, name="knowledge")
 @knowledge.command("list")
 def list_(as_json: options.Json = False) -> None:
     """Every page, and what is wrong with pages of your own; those in $ROOFSMITH_KNOWLEDGE win."""
-    from roofsmith import api
-    from roofsmith.api import knowledge as library
     from roofsmith.api.views import knowledge as views
-    from roofsmith.cli.output import printed
 
-    found = library.library(api.settings())
-    printed(found, library.library_document, views.listing, as_json=as_json)
+    found = api.knowledge.library(api.settings())
+    printed(found, api.knowledge.library_document, views.listing, as_json=as_json)
 
 
 @knowledge.command()
@@ -37,11 +36,7 @@ def show(
     as_json: options.Json = False,
 ) -> None:
     """Print a page, Markdown as it is written."""
-    from roofsmith import api
-    from roofsmith.api import knowledge as library
-    from roofsmith.cli.output import dumped, print_json
-
-    whole = library.library(api.settings())
+    whole = api.knowledge.library(api.settings())
     _remark(whole.findings)
     found = whole.page(page)
     if as_json:
@@ -55,15 +50,12 @@ def search(
     words: Annotated[list[str], typer.Argument(metavar="WORD...")], as_json: options.Json = False
 ) -> None:
     """Pages that have all the words, and the line with most of them."""
-    from roofsmith import api
-    from roofsmith.api import knowledge as library
     from roofsmith.api.views import knowledge as views
-    from roofsmith.cli.output import printed
 
-    whole = library.library(api.settings())
+    whole = api.knowledge.library(api.settings())
     _remark(whole.findings)
     found = whole.search(" ".join(words))
-    printed(found, library.hits_document, views.hits, as_json=as_json)
+    printed(found, api.knowledge.hits_document, views.hits, as_json=as_json)
 
 
 @knowledge.command()
@@ -82,14 +74,11 @@ def route(
     as_json: options.Json = False,
 ) -> None:
     """The pages for a kernel, the most specific first, with the directions that fit."""
-    from roofsmith import api
-    from roofsmith.api import knowledge as library
     from roofsmith.api.views import knowledge as views
-    from roofsmith.cli.output import printed
 
-    _remark(library.library(api.settings()).findings)
-    found = library.route(api.settings(), op, gpu, lang, bottleneck)
-    printed(found, library.pages_document, views.routed, as_json=as_json)
+    _remark(api.knowledge.library(api.settings()).findings)
+    found = api.knowledge.route(api.settings(), op, gpu, lang, bottleneck)
+    printed(found, api.knowledge.pages_document, views.routed, as_json=as_json)
 
 
 def _remark(findings: Sequence[object]) -> None:

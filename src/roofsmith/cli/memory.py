@@ -7,7 +7,9 @@ from typing import Annotated
 
 import typer
 
+from roofsmith import api
 from roofsmith.cli import options
+from roofsmith.cli.output import dumped, printed
 from roofsmith.cli.root import campaign
 
 memory = typer.Typer(
@@ -25,13 +27,10 @@ Reason = Annotated[str | None, typer.Option(help="Why; goes to the log.")]
 @memory.command("list")
 def list_(directory: options.CampaignDir, as_json: options.Json = False) -> None:
     """Every note: what was tried, what it came to, and whether planning sees it."""
-    from roofsmith import api
-    from roofsmith.api import memory_documents as documents
     from roofsmith.api.views import memory as views
-    from roofsmith.cli.output import printed
 
     notes = api.memory_notes(directory)
-    printed(notes, documents.notes_document, views.listing, as_json=as_json)
+    printed(notes, api.memory_documents.notes_document, views.listing, as_json=as_json)
 
 
 @memory.command()
@@ -44,9 +43,7 @@ def show(
     as_json: options.Json = False,
 ) -> None:
     """Print one note, a line per value; with --json all of it, as it stands in its file."""
-    from roofsmith import api
     from roofsmith.api.views import memory as views
-    from roofsmith.cli.output import dumped, printed
 
     printed(api.memory_note(directory, version), dumped, views.note, as_json=as_json)
 
@@ -54,13 +51,41 @@ def show(
 @memory.command()
 def summary(directory: options.CampaignDir, as_json: options.Json = False) -> None:
     """What planning sees: what held, what led nowhere and why, what is still open."""
-    from roofsmith import api
-    from roofsmith.api import memory_documents as documents
     from roofsmith.api.views import memory as views
-    from roofsmith.cli.output import printed
 
     seen = api.Planning.of(api.memory_notes(directory))
-    printed(seen, documents.planning_document, views.summary, as_json=as_json)
+    printed(seen, api.memory_documents.planning_document, views.summary, as_json=as_json)
+
+
+Text = Annotated[str, typer.Argument(metavar="TEXT", help="What planning should know of it.")]
+
+
+@memory.command()
+def add(
+    directory: options.CampaignDir,
+    version: Annotated[str, typer.Argument(metavar="VERSION", help="Such as v3: round 4.")],
+    text: Text,
+    as_json: options.Json = False,
+) -> None:
+    """Add to a round's note what you know of it; the next proposals are shown it."""
+    from roofsmith.api.views import memory as views
+
+    event = api.add_note(directory, version, text, api.settings())
+    printed(event, dumped, views.noted, as_json=as_json)
+
+
+@memory.command()
+def update(
+    directory: options.CampaignDir,
+    number: Annotated[int, typer.Argument(metavar="NUMBER", help="That `add` gave it.")],
+    text: Text,
+    as_json: options.Json = False,
+) -> None:
+    """Replace what was added; what it said stays in the log."""
+    from roofsmith.api.views import memory as views
+
+    event = api.update_note(directory, number, text, api.settings())
+    printed(event, dumped, views.noted, as_json=as_json)
 
 
 @memory.command()
@@ -88,9 +113,7 @@ def unmask(
 def _masked(
     directory: Path, versions: list[str], reason: str | None, *, masked: bool, as_json: bool
 ) -> None:
-    from roofsmith import api
     from roofsmith.api.views import memory as views
-    from roofsmith.cli.output import dumped, printed
 
     event = api.mask(directory, versions, masked=masked, reason=reason, settings=api.settings())
     printed(event, dumped, views.masked, as_json=as_json)
@@ -105,10 +128,7 @@ def restart(
     as_json: options.Json = False,
 ) -> None:
     """Mask a random half, but for the baseline and the last success; then `roofsmith resume`."""
-    from roofsmith import api
-    from roofsmith.api import memory_documents as documents
     from roofsmith.api.views import memory as views
-    from roofsmith.cli.output import printed
 
     found = api.partial_restart(directory, seed, api.settings())
-    printed(found, documents.restarted_document, views.restarted, as_json=as_json)
+    printed(found, api.memory_documents.restarted_document, views.restarted, as_json=as_json)

@@ -40,3 +40,11 @@ Output = Annotated[
         show_default="campaigns/<name>-<date>",
     ),
 ]  # fmt: skip
+OnEvent = Annotated[
+    str | None,
+    typer.Option(
+        metavar="COMMAND", show_default=False,
+        help="Told what matters, as JSON on stdin: new_best, stalled, ended, needs_you. It may take"
+        " 10 s; a failure of its own is a line in logs/events.jsonl.",
+    ),
+]  # fmt: skip

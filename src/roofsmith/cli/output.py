@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from roofsmith.errors import StorageError
+from roofsmith.wording import printable
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -94,9 +95,9 @@ def table_console() -> Console:
 
 
 def print_lines(lines: Iterable[str]) -> None:
-    """Plain text, line by line."""
+    """Plain text, line by line; what would steer a terminal is spelled out."""
     for line in lines:
-        print(line)
+        print(printable(line))
 
 
 def printed(
@@ -119,7 +120,7 @@ def print_blocks(blocks: Iterable[str | Prose | Table]) -> None:
 
     for block in blocks:
         if isinstance(block, str):
-            print(block)
+            print_lines([block])
         elif isinstance(block, Prose):
             print_lines(_wrapped(block))
         else:
@@ -154,7 +155,7 @@ def print_table(
 
     shown = table_console()
     table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="bold")
-    cells = [list(row) for row in rows]
+    cells = [[*map(printable, row)] for row in rows]
     if shorten is not None:
         widths = [max(map(len, column)) for column in zip(headers, *cells, strict=True)]
         rest = sum(widths) - widths[shorten] + _GAP * len(widths)
@@ -188,7 +189,8 @@ def print_unpadded(shown: Console, *parts: RenderableType) -> None:
     with shown.capture() as captured:
         for part in parts:
             shown.print(part)
-    print_lines(line.rstrip() for line in captured.get().splitlines())
+    for line in captured.get().splitlines():  # whose colours are ours
+        print(line.rstrip())
 
 
 def _cut(text: str, room: int) -> str:

@@ -7,8 +7,10 @@ from typing import Annotated
 
 import typer
 
+from roofsmith import api
 from roofsmith.cli import options
 from roofsmith.cli.knowledge import knowledge
+from roofsmith.cli.output import print_json, print_lines
 from roofsmith.wording import plural
 
 references = typer.Typer(
@@ -35,9 +37,6 @@ OfTarget = Annotated[
 @references.command()
 def index(folder: Folders = None, target: OfTarget = None, as_json: options.Json = False) -> None:
     """The kernels that a search finds, and which files aren't read."""
-    from roofsmith import api
-    from roofsmith.cli.output import print_json, print_lines
-
     projects, sources = api.index_references(api.folders_of(folder or (), target))
     kernels = [
         {"where": f"{source.path}:{line}", "symbol": name, "language": language}
@@ -64,9 +63,6 @@ def search(
     as_json: options.Json = False,
 ) -> None:
     """Kernels of an operator, by name, path and words. Exit 1 if there are none."""
-    from roofsmith import api
-    from roofsmith.cli.output import print_json, print_lines
-
     found = api.search_references(query, api.folders_of(folder or (), target), language)
     if as_json:
         print_json(found.model_dump(mode="json"))
@@ -85,9 +81,6 @@ def show(
     as_json: options.Json = False,
 ) -> None:
     """The lines of a reference from there on."""
-    from roofsmith import api
-    from roofsmith.cli.output import print_json, print_lines
-
     path, lines = api.show_reference(place, api.folders_of(folder or (), target))
     if as_json:
         print_json({"file": str(path), "lines": [{"line": n, "text": text} for n, text in lines]})

@@ -13,7 +13,7 @@ from roofsmith.cli.options import AS_JSON
 from roofsmith.cli.output import print_error, sound_output
 from roofsmith.cli.signals import end_like_ctrl_c, exit_status
 from roofsmith.errors import RoofsmithError
-from roofsmith.task_limits import naming_task_limit
+from roofsmith.task_limits import naming_limits
 
 
 class RoofsmithGroup(ArrangedGroup):
@@ -31,7 +31,7 @@ class RoofsmithGroup(ArrangedGroup):
     def invoke(self, ctx: Any) -> Any:
         """Run the command that was chosen."""
         try:
-            with naming_task_limit():
+            with naming_limits():
                 return super().invoke(ctx)
         except WrongUsage as wrong:
             # Typer checks values with pydantic, whose errors say of which class they are.
@@ -71,11 +71,12 @@ cli = typer.Typer(
 
 kernel = typer.Typer(
     no_args_is_help=True,
-    help="One kernel, one step: judge, check, time, profile it, or see what limits it.",
+    help="One kernel, one step: judge, check, time, profile it, or see what limits it; which "
+    "kernel of a program is worth it.",
 )
 campaign = typer.Typer(
     no_args_is_help=True,
-    help="What a campaign found: its parts, report and memory; the processes that hold it open.",
+    help="A campaign: made of a sentence; its parts, report and memory; who holds it open.",
 )
 agent = typer.Typer(
     no_args_is_help=True, help="What coding agents and models need: skills, MCP, schema, consent."
@@ -105,8 +106,9 @@ def root(
 ) -> None:
     """Drive compute kernels to the hardware limit, one judged change at a time, and prove it.
 
-    Start with `roofsmith demo`. Progress goes to stderr, results to stdout; exit 0 is good, 1 means
-    that the kernel or the campaign says no, 2 that the input or this machine is at fault.
+    Start with `roofsmith demo`. Problem sets: `roofsmith import`, then `roofsmith suite`; a kernel
+    leaves by `roofsmith export`. Progress goes to stderr, results to stdout; exit 0 is good, 1
+    means that the kernel or the campaign says no, 2 that the input or this machine is at fault.
     """
 
 

@@ -1,7 +1,7 @@
 """What the terminal shows while something runs: a stage with its bar, and a line per record.
 
 Everything goes to stderr. On a terminal the stage line is live; elsewhere there are plain lines
-without control codes.
+without control codes. What is said comes from anywhere: control characters are spelled out.
 """
 
 from __future__ import annotations
@@ -48,16 +48,22 @@ def screen(stream: TextIO | None = None) -> Iterator[LiveScreen | PlainScreen]:
             yield plain
         return
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+    from rich.table import Column
 
     columns = (
         SpinnerColumn(),
         TextColumn("{task.description:<12}", style="bold"),
         BarColumn(bar_width=24),
         TimeElapsedColumn(),
-        TextColumn("{task.fields[detail]}", style="dim", markup=False),
-    )
+        TextColumn(
+            "{task.fields[detail]}", style="dim", markup=False,
+            table_column=Column(ratio=1, no_wrap=True),  # a long one leaves the others their room
+        ),
+    )  # fmt: skip
     # No refreshing thread: it would take processor time from the kernels that are being timed.
-    with Progress(*columns, console=console, transient=True, auto_refresh=False) as progress:
+    with Progress(
+        *columns, console=console, transient=True, auto_refresh=False, expand=True
+    ) as progress:
         yield LiveScreen(progress)
 
 
@@ -74,6 +80,7 @@ class LiveScreen:
 
     def stage(self, name: str, detail: str = "") -> None:
         """Replace the live line."""
+        detail = _visible(detail)
         if name == self._stage and self._task is not None:
             self._progress.update(self._task, detail=detail, refresh=True)
             return
@@ -88,7 +95,7 @@ class LiveScreen:
             # Rich stops a full bar's clock, but the stage may go on.
             self._progress.update(self._task, total=1.0, completed=min(fraction, _ALMOST))
             if detail:
-                self._progress.update(self._task, detail=detail)
+                self._progress.update(self._task, detail=_visible(detail))
             self._progress.refresh()
 
     def event(self, event: Event, campaign: Campaign) -> None:
@@ -108,7 +115,7 @@ class LiveScreen:
 
         text = Text()
         for part, style in line:
-            text.append(part, style or "")
+            text.append(_visible(part), style or "")
         self._progress.console.print(text)
 
     def _clear(self) -> None:
@@ -165,4 +172,10 @@ class PlainScreen:
             self._write("".join(part for part, _ in line))
 
     def _write(self, text: str) -> None:
-        print(text, file=self._stream, flush=True)
+        print(_visible(text), file=self._stream, flush=True)
+
+
+def _visible(text: str) -> str:
+    from roofsmith.api.views.blocks import visible
+
+    return visible(text)

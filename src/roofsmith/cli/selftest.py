@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from roofsmith import api
+from roofsmith.cli.output import print_lines, print_table
 from roofsmith.cli.root import cli
 from roofsmith.cli.screen import screen
 from roofsmith.cli.taking import takes
@@ -58,18 +60,27 @@ def selftest(
     budget: Annotated[
         float, typer.Option(help="Seconds for the measurements of one kernel.", min=0.5)
     ] = 2.0,
+    tools: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="In place of all that: run the vendor's tools on a tiny kernel, and keep what they"
+            " print there and in DIR.tar.gz, to be sent back.",
+        ),
+    ] = None,
     opening: Any = None,
 ) -> None:
     """Judge a corpus of attacks, which must be caught, and of honest kernels, which must pass.
 
     Exit 1 if an attack gets through or an honest kernel is rejected; 2 if none can run here.
     """
-    from roofsmith import api
     from roofsmith.errors import MachineError, UsageError
     from roofsmith.selftest import record
     from roofsmith.selftest.examination import examine
     from roofsmith.selftest.page import page
 
+    if tools is not None:
+        return _collect(tools)
     if resume and json is None:
         raise UsageError("--resume: there is no record to go on with", hint="--json FILE")
     known = record.read(json) if json is not None and json.exists() else record.SelftestRecord()
@@ -103,6 +114,20 @@ def selftest(
         )
     _show(run)
     raise typer.Exit(0 if run.flawless else 1)
+
+
+def _collect(folder: Path) -> None:
+    from roofsmith.errors import StorageError
+    from roofsmith.selftest.tools import collect
+
+    with screen() as observer:
+        try:
+            packed, came = collect(folder, lambda name: observer.stage("tools", name))
+        except OSError as error:
+            raise StorageError(f"can't write {folder}: {error.strerror}") from error
+    for name, how in came.items():
+        print(f"{name}: {how}")
+    print(f"\n{packed}: read it before you send it: names, serial numbers and paths are in it")
 
 
 class _Counted:
@@ -151,8 +176,6 @@ def _chosen(languages: list[str] | None, only: list[str] | None) -> tuple[Corpus
 
 
 def _show(run: Run) -> None:
-    from roofsmith.cli.output import print_lines, print_table
-
     print_table(
         ("kernel", "right", "reason", "the judge", "naive harness", "time"),
         [_row(found) for found in run.findings],

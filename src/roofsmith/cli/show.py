@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from roofsmith.api import documents
 from roofsmith.api.views import benched as of_bench
-from roofsmith.api.views import bounded, results
+from roofsmith.api.views import bounded, programs, results
 from roofsmith.cli.output import dumped, printed
 from roofsmith.domain.measure import TIME, Measure
 from roofsmith.domain.profile import Profile
@@ -21,6 +21,8 @@ benched = partial(printed, document=documents.benched_document, view=of_bench.be
 bottlenecks = partial(printed, document=documents.bottlenecks_document, view=results.bottlenecks)
 roofline = partial(printed, document=documents.roofline_document, view=bounded.bounded)
 finished = partial(printed, document=documents.finished_document, view=results.finished)
+program = partial(printed, document=dumped, view=programs.analysis)
+program_plan = partial(printed, document=dumped, view=programs.plan)
 verification = partial(printed, document=documents.verification_document, view=results.verification)
 
 

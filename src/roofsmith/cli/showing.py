@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from roofsmith import api
 from roofsmith.cli import options
 from roofsmith.cli.held import answered
 from roofsmith.cli.output import print_json, print_lines
@@ -34,8 +35,6 @@ def show(
     at. Nothing is measured, but for the first look at a round's profile: that is made now, and
     kept.
     """
-    from roofsmith import api
-
     try:
         wanted = api.unlooked(directory, what)
         if wanted and not answered(directory, "look", wanted).get("is_there"):

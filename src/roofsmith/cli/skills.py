@@ -7,7 +7,9 @@ from typing import Annotated
 
 import typer
 
+from roofsmith import api
 from roofsmith.cli import options
+from roofsmith.cli.output import print_json, print_lines, print_table
 from roofsmith.cli.root import agent
 
 skill = typer.Typer(
@@ -19,9 +21,6 @@ agent.add_typer(skill, name="skill")
 @skill.command(name="list")
 def list_(as_json: options.Json = False) -> None:
     """Every page, and what it is for."""
-    from roofsmith import api
-    from roofsmith.cli.output import print_json, print_table
-
     found = api.skills()
     if as_json:
         rows = [{"name": one.name, "description": one.description} for one in found]
@@ -35,8 +34,6 @@ def show(
     name: Annotated[str, typer.Argument(metavar="NAME", help="As `list` has it.")] = "roofsmith",
 ) -> None:
     """Print one page."""
-    from roofsmith import api
-
     print(api.skill(name).read(), end="")
 
 
@@ -63,9 +60,6 @@ def install(
     as_json: options.Json = False,
 ) -> None:
     """Copy all pages to where an agent looks for skills."""
-    from roofsmith import api
-    from roofsmith.cli.output import print_json, print_lines
-
     folder = api.skill_folder(agent) if to is None else to
     found = [str(path) for path in api.install_skills(folder, force=force)]
     if as_json:

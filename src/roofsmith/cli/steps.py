@@ -9,7 +9,9 @@ from typing import Annotated, Any
 
 import typer
 
+from roofsmith import api
 from roofsmith.cli import options
+from roofsmith.cli.output import print_json, print_lines, write_file
 from roofsmith.cli.root import cli, kernel
 from roofsmith.cli.screen import screen
 from roofsmith.cli.taking import takes, takes_subject
@@ -36,8 +38,6 @@ def judge(
 
     Exit 0 if it is faster, 1 if it isn't or was rejected.
     """
-    from roofsmith import api
-
     settings = api.settings(**opening)
     api.require_kernel(candidate)
     named, how = api.Subject(against, **subject), api.Judging(**judging)
@@ -78,8 +78,6 @@ def check(
 
     Exit 1 if it is wrong.
     """
-    from roofsmith import api
-
     with screen() as observer:
         settings = api.settings(**opening)
         measured = api.check(subject, settings, observer, sanitize=sanitize, repeats=repeats)
@@ -109,8 +107,6 @@ def bench(
 
     Exit 1 if it is wrong.
     """
-    from roofsmith import api
-
     with screen() as observer:
         found = api.bench(subject, api.settings(**opening), observer, profiled=profile)
     from roofsmith.cli import show
@@ -124,8 +120,6 @@ def bench(
 @takes(opening=(Opening, _WAITS))
 def profile(subject: Any, opening: Any, as_json: options.Json = False) -> None:
     """Count what a kernel does on each workload, with the best tool this machine allows."""
-    from roofsmith import api
-
     with screen() as observer:
         profiles = api.profile(subject, api.settings(**opening), observer)
     from roofsmith.cli import show
@@ -146,7 +140,7 @@ def listing_(
         str | None,
         typer.Option(
             metavar="ARCH",
-            help="Build a CUDA kernel for this architecture, such as sm_90; needs no GPU.",
+            help="Build a CUDA or HIP kernel for this one, such as sm_90 or gfx942; needs no GPU.",
             show_default="this machine's GPU",
         ),
     ] = None,
@@ -159,11 +153,9 @@ def listing_(
     """Print a kernel's instructions, as its compiler made them.
 
     A kernel file alone is enough, but for Triton and PyTorch, which compile for the workloads that
-    they run. Of a CUDA kernel, with --arch, nvcc and cuobjdump are all that is needed.
+    they run; of a repository it is what its build or its benchmark makes. With --arch, nvcc and
+    cuobjdump, or hipcc and llvm-objdump, are all that is needed.
     """
-    from roofsmith import api
-    from roofsmith.cli.output import print_json, print_lines, write_file
-
     with screen() as observer:
         found = api.listed(subject, kind, api.settings(**opening), observer, arch=arch)
     for note in found.notes:
@@ -200,9 +192,6 @@ def roofline(
     as_json: options.Json = False,
 ) -> None:
     """The least time that a machine allows and the goal, per workload, with citations."""
-    from roofsmith import api
-    from roofsmith.cli.output import print_lines, write_file
-
     with screen() as observer:
         found = api.roofline(subject, api.settings(**opening), observer, platform)
     if svg is not None:
@@ -221,9 +210,6 @@ def explain(subject: Any, as_json: options.Json = False) -> None:
 
     Nothing is built or measured. Exit 1 if it can't be read; the line that is why is named.
     """
-    from roofsmith import api
-    from roofsmith.cli.output import print_json, print_lines
-
     found = api.explain(subject, api.settings())
     if as_json:
         print_json(found.document)
@@ -237,8 +223,6 @@ def explain(subject: Any, as_json: options.Json = False) -> None:
 @takes(opening=(Opening, _WAITS))
 def classify(subject: Any, opening: Any, as_json: options.Json = False) -> None:
     """What limits a kernel on each workload: memory, compute or latency, with the evidence."""
-    from roofsmith import api
-
     with screen() as observer:
         bottlenecks = api.classify(subject, api.settings(**opening), observer)
     from roofsmith.cli import show
@@ -252,9 +236,6 @@ def remarks(
     as_json: options.Json = False,
 ) -> None:
     """What a kernel's source does that the judge watches for; nothing is built or run."""
-    from roofsmith import api
-    from roofsmith.cli.output import print_json, print_lines
-
     found = api.remarks(kernel)
     if as_json:
         print_json({"remarks": [remark.model_dump() for remark in found]})

@@ -10,6 +10,7 @@ from typing import Annotated, Any, get_args, get_origin
 
 import typer
 
+from roofsmith import api
 from roofsmith.domain.options import Offered, Subject, offered
 
 _TARGET = Annotated[
@@ -81,8 +82,6 @@ def takes_subject(command: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(command)
     def named(target: Path, subject: dict[str, Any], **values: Any) -> None:
-        from roofsmith import api
-
         found = api.Subject(target, **subject)
         api.require_named(found)
         command(subject=found, **values)

@@ -3,21 +3,32 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from functools import partial
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from roofsmith import api
 from roofsmith.cli import options
+from roofsmith.cli.output import (
+    print_json,
+    print_lines,
+    print_unpadded,
+    printed,
+    table_console,
+    write_file,
+)
 from roofsmith.cli.root import agent, cli
 from roofsmith.cli.screen import screen
 from roofsmith.cli.taking import takes
 from roofsmith.domain.options import Opening, Subject
 
 if TYPE_CHECKING:
+    from roofsmith.domain.examination import Examination, Level
     from roofsmith.domain.facts import FactSheet
 
 
@@ -49,10 +60,6 @@ def doctor(
 
     Exit 1 if the target, or without one any kernel, can't run here.
     """
-    from roofsmith import api
-    from roofsmith.cli.examined import examination_document, examined
-    from roofsmith.cli.output import print_json, write_file
-
     examination = api.examine(api.settings(), target)
     if output is not None:
         write_file(output, api.env_check(examination))
@@ -80,9 +87,6 @@ def config(
     It is asked where there is a key for it, in the environment or the keyring, or it has an address
     of its own behind it.
     """
-    from roofsmith import api
-    from roofsmith.cli.output import print_json, print_lines
-
     found = api.consent(api.settings(), model)
     if as_json:
         told = {"folder": str(found.folder), "model": found.model, "proposers": found.proposers}
@@ -95,14 +99,9 @@ def config(
 @specs.command()
 @takes(subject=(Subject, ("threads",)), opening=(Opening, ("waits",)))
 def measure(
-    subject: Any,
-    gpu: Gpu = False,
-    opening: Any = None,
-    as_json: options.Json = False,
+    subject: Any, gpu: Gpu = False, opening: Any = None, as_json: options.Json = False
 ) -> None:
     """Measure the ceilings again; the higher of the old and the new figure is kept."""
-    from roofsmith import api
-
     with screen() as observer:
         settings = api.settings(**opening)
         sheet = api.ceilings(subject["threads"], settings, observer, gpu=gpu, again=True)
@@ -131,10 +130,7 @@ def show_(
     Products that share a name stand side by side. This machine's limits are measured now if they
     aren't kept.
     """
-    from roofsmith import api
-    from roofsmith.api import specs_documents as documents
     from roofsmith.api.views import specs as views
-    from roofsmith.cli.output import printed
 
     settings = api.settings(wiki=wiki, gpu_wiki=subject["gpu_wiki"], **opening)
     if product is None:
@@ -143,18 +139,16 @@ def show_(
         _limits(sheet, as_json=as_json)
         return
     found = api.show_products(product, settings)
-    document, view = documents.products_document, views.products
+    document, view = api.specs_documents.products_document, views.products
     printed(found, partial(document, product), partial(view, product), as_json=as_json)
     if not as_json:
         _warn(warning for one in found for warning in one.warnings)
 
 
 def _limits(sheet: FactSheet, *, as_json: bool) -> None:
-    from roofsmith.api import specs_documents as documents
     from roofsmith.api.views import specs as views
-    from roofsmith.cli.output import printed
 
-    printed(sheet, documents.sheet_document, views.machine, as_json=as_json)
+    printed(sheet, api.specs_documents.sheet_document, views.machine, as_json=as_json)
 
 
 def _warn(warnings: Iterable[str]) -> None:
@@ -165,13 +159,10 @@ def _warn(warnings: Iterable[str]) -> None:
 @specs.command("list")
 def list_(wiki: options.WikiDir = None, as_json: options.Json = False) -> None:
     """Pages of the hardware wiki, files of measured ceilings, and pages that are wrong."""
-    from roofsmith import api
-    from roofsmith.api import specs_documents as documents
     from roofsmith.api.views import specs as views
-    from roofsmith.cli.output import printed
 
     found = api.list_specs(api.settings(wiki=wiki))
-    printed(found, documents.listing_document, views.listing, as_json=as_json)
+    printed(found, api.specs_documents.listing_document, views.listing, as_json=as_json)
 
 
 @specs.command()
@@ -189,9 +180,6 @@ def cite(
 
     Exit 1 if the wiki doesn't say, 2 if the product's name is that of several.
     """
-    from roofsmith import api
-    from roofsmith.cli.output import print_json, print_lines
-
     found = api.cite(product, metric, api.settings(wiki=wiki, **subject))
     if as_json:
         print_json(api.specs_documents.cited_document(found))
@@ -214,11 +202,67 @@ def audit(
 
     Exit 1 if one doesn't.
     """
-    from roofsmith import api
     from roofsmith.api.views.specs import audited
-    from roofsmith.cli.output import printed
 
     found = api.audit_campaign(directory, api.settings(wiki=wiki, **subject))
     where = {"passed": not found.problems, "directory": str(directory)}
     printed(found, lambda audit: {**where, **asdict(audit)}, audited, as_json=as_json)
     raise typer.Exit(1 if found.problems else 0)
+
+
+_STYLES: dict[Level, str] = {
+    "ok": "green", "limited": "yellow", "absent": "dim", "missing": "bold red",
+}  # fmt: skip
+
+
+def examined(found: Examination) -> None:
+    """Checks by area with their fixes, and what can run here."""
+    _print_checks(found)
+    print_lines(["", *_verdict(found)])
+
+
+def examination_document(found: Examination) -> dict[str, Any]:
+    """What this machine has and lacks."""
+    return {
+        "ready": found.ready,
+        "subject": found.subject,
+        "language": found.language,
+        "machine": found.machine,
+        "readiness": [
+            {
+                "name": one.name,
+                "languages": list(one.languages),
+                "ready": one.ready,
+                "lacks": list(one.lacks),
+            }
+            for one in found.readiness
+        ],
+        "checks": [check.model_dump(mode="json", exclude={"lack"}) for check in found.checks],
+    }
+
+
+def _print_checks(found: Examination) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    shown = table_console()
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
+    table.add_column(no_wrap=True)
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for area, checks in groupby(found.checks, key=lambda check: check.area):
+        table.add_row(Text(area[0].upper() + area[1:], "bold"), "", "")
+        for check in checks:
+            style = _STYLES[check.level]
+            mark = "" if check.level == "ok" else check.level
+            detail = Text(check.detail, style if check.level == "absent" else "")
+            table.add_row(Text(f"  {check.name}"), Text(mark or "ok", style), detail)
+            if check in found.problems:
+                table.add_row("", Text("  fix", "dim"), Text(check.fix or "none known", "cyan"))
+    print_unpadded(shown, Text(found.machine, "bold"), table)
+
+
+def _verdict(found: Examination) -> Iterator[str]:
+    yield found.summary
+    if found.subject is not None:
+        yield f"{found.subject} can{'' if found.ready else chr(39) + 't'} run here"

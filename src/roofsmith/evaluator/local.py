@@ -34,6 +34,7 @@ from roofsmith.ports import (
     Toolchain,
     Tracer,
 )
+from roofsmith.result_files import leave
 from roofsmith.scratch import filed_log
 
 
@@ -111,6 +112,14 @@ class LocalEvaluator:
     """The stopwatch that counts the time inside as kernel time."""
     logs: Path | None = None
     """Takes what kernels printed that died; None: it stays in the temporary folder for a week."""
+    left: Path | None = None
+    """Takes logs of builds and of kernels that died, in a folder for each candidate."""
+    code_of: Callable[[Built], str | None] = lambda _: None
+    """Hash of what a build runs; None where builds of several settings are never alike."""
+    screened: dict[tuple[object, ...], tuple[set[str], Screening]] = field(
+        default_factory=dict, repr=False
+    )
+    """Candidates that passed a look beside an incumbent, by what they run."""
     announced: set[str] = field(default_factory=set, repr=False)
     """Candidates whose build the observer has heard of; later ones come from a cache."""
 
@@ -143,6 +152,7 @@ class LocalEvaluator:
         return tuple(None if isinstance(one, Built) else one for one in made)
 
     def screen(self, candidate: Candidate, incumbent: Candidate) -> Screening:
+        """A first look at what runs as another candidate does is that one's look."""
         with self.kernel():
             built = self._build(candidate)
             if not isinstance(built, Built):
@@ -150,13 +160,23 @@ class LocalEvaluator:
             holder = self._rebuild(incumbent)
             if changed := changed_signature(built.signature, holder.signature):
                 return Screening(outcome=changed, speedup=None)
+            code = self.code_of(built)
+            key = (holder.candidate_id, code, *sorted(built.environment.items()))
+            ids, known = self.screened.get(key, (set[str](), None))
+            if known is not None and candidate.id not in ids:
+                ids.add(candidate.id)
+                return known
             screening = self.guard.screened(lambda: self.judge.screen(built, holder))
-            return screening.model_copy(update={"outcome": self._filed(screening.outcome)})
+            if code is not None and screening.outcome == Passed():
+                self.screened[key] = ({*ids, candidate.id}, screening)
+            return screening.model_copy(update={"outcome": self._filed(screening.outcome, built)})
 
     def _evaluated(
         self, candidate: Candidate, incumbent: Candidate | None, scope: Scope
     ) -> Evaluation:
         built = self._rebuild(candidate) if scope.built_before else self._build(candidate)
+        if built.log is not None:
+            leave(self.left, candidate.id, "build.log", built.log)
         if not isinstance(built, Built):
             return Evaluation.unbuilt(built)
         judgement = self._compare(built, incumbent, scope) if incumbent is not None else None
@@ -201,7 +221,7 @@ class LocalEvaluator:
         on = scope if scope.classes or scope.glance else None
         judge, observer = self._judge(scope)
         found = self.guard.compared(lambda: judge.compare(built, holder, observer, on))
-        found = found.model_copy(update={"outcome": self._filed(found.outcome)})
+        found = found.model_copy(update={"outcome": self._filed(found.outcome, built)})
         if not isinstance(found.outcome, Passed) or scope.quick:
             return found
         if (failure := self._wrong_unscored(built, scope)) is None:
@@ -215,7 +235,7 @@ class LocalEvaluator:
             lambda: judge.measure(built, observer, timed=timed), timed=timed
         )
         if not isinstance(found.outcome, Passed):
-            return replace(found, outcome=self._filed(found.outcome))
+            return replace(found, outcome=self._filed(found.outcome, built))
         return replace(found, outcome=self._wrong_unscored(built, scope) or found.outcome)
 
     def _wrong_unscored(self, built: Built, scope: Scope) -> Outcome | None:
@@ -231,11 +251,14 @@ class LocalEvaluator:
         found = self.guard.measured(
             lambda: judge.measure(built, self.observer, timed=False), timed=False
         )
-        return None if isinstance(found.outcome, Passed) else self._filed(found.outcome)
+        return None if isinstance(found.outcome, Passed) else self._filed(found.outcome, built)
 
-    def _filed(self, outcome: Outcome) -> Outcome:
+    def _filed(self, outcome: Outcome, built: Built) -> Outcome:
         """The same, with what the kernel printed where it stays."""
-        if isinstance(outcome, Passed) or outcome.log is None or self.logs is None:
+        if isinstance(outcome, Passed) or outcome.log is None:
+            return outcome
+        leave(self.left, built.candidate_id, "candidate.log", outcome.log)
+        if self.logs is None:
             return outcome
         return outcome.model_copy(update={"log": filed_log(outcome.log, self.logs)})
 

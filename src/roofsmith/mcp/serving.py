@@ -8,21 +8,73 @@ import os
 import secrets
 import socket
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import anyio
 import uvicorn
 from mcp.server.mcpserver import Context, MCPServer
-from mcp.server.mcpserver.exceptions import ToolError
+from mcp.server.mcpserver.exceptions import ResourceError, ToolError
+from mcp.server.mcpserver.resources import FunctionResource, ResourceSecurity
 from mcp.types import CallToolResult, InputRequiredResult
 from starlette.datastructures import Headers
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from roofsmith import __version__
-from roofsmith.errors import MachineError, UsageError
-from roofsmith.mcp import resources
+from roofsmith import __version__, api
+from roofsmith.errors import MachineError, RoofsmithError, UsageError
+from roofsmith.mcp.answers import error_text, fitting
 from roofsmith.mcp.tools import Tools
+
+_MARKDOWN = "text/markdown"
+_ANYWHERE = ResourceSecurity(reject_absolute_paths=False)
+"""Campaigns are named by absolute paths, too; of a folder without one, nothing is read."""
+
+
+def register_pages(server: MCPServer[Any]) -> None:
+    """Offer all of them; campaigns are named as tools name them."""
+    for skill in api.skills():
+        server.add_resource(
+            FunctionResource.from_function(
+                fn=skill.read,
+                uri=f"roofsmith://skills/{skill.name}",
+                name=skill.name,
+                description=skill.description,
+                mime_type=_MARKDOWN,
+            )
+        )
+
+    @server.resource(
+        "roofsmith://brief/{+directory}", name="brief", mime_type=_MARKDOWN, security=_ANYWHERE
+    )
+    def brief(directory: str) -> str:
+        """The newest brief of a campaign, as campaign_brief wrote it."""
+        asked = Path(directory) / "asks" / f"round-{_last_round(directory) + 1}" / "brief.md"
+        return _text(asked, "campaign_brief writes it")
+
+    @server.resource(
+        "roofsmith://report/{+directory}", name="report", mime_type=_MARKDOWN, security=_ANYWHERE
+    )
+    def report(directory: str) -> str:
+        """The report of a campaign, as it was last written."""
+        _last_round(directory)
+        return _text(Path(directory) / "final_report.md", "campaign_report writes it")
+
+
+def _last_round(directory: str) -> int:
+    """Of a folder that holds a campaign: nothing else is read."""
+    try:
+        return api.read_campaign(Path(directory)).last_round
+    except RoofsmithError as error:
+        raise ResourceError(error_text(error)) from error
+
+
+def _text(path: Path, how: str) -> str:
+    try:
+        return fitting(path.read_text(encoding="utf-8"), str(path))
+    except OSError as error:
+        raise ResourceError(f"there is no {path}\ntry: {how}") from error
+
 
 TOKEN = "ROOFSMITH_MCP_TOKEN"
 PATH = "/mcp"
@@ -126,7 +178,7 @@ def _server(tools: Tools) -> MCPServer[None]:
         name="roofsmith", version=__version__, instructions=_INSTRUCTIONS, log_level="ERROR"
     )
     tools.register(server)
-    resources.register(server)
+    register_pages(server)
     return server
 
 

@@ -16,8 +16,10 @@ from pydantic import Field, WithJsonSchema
 
 from roofsmith import api, campaign_socket
 from roofsmith.api import documents, specs_documents
+from roofsmith.api.dashboard import campaign_row, id_of
 from roofsmith.domain.answer import Answer
 from roofsmith.domain.campaign import Campaign
+from roofsmith.domain.dashboard import CONTRACT
 from roofsmith.domain.options import CampaignPlan, Judging, Opening, SessionLimits, Subject
 from roofsmith.domain.profile import BottleneckKind
 from roofsmith.domain.standing import limits_in_force
@@ -56,8 +58,7 @@ def _answer_schema() -> dict[str, Any]:
 
 Directory = Annotated[str, Field(description="The campaign's directory, as its start named it.")]
 Kernel = Annotated[
-    str,
-    Field(description="A kernel file (then with reference and workloads), or a target.yaml."),
+    str, Field(description="A kernel file (then with reference and workloads), or a target.yaml.")
 ]
 Proposed = Annotated[Any, WithJsonSchema(_answer_schema())]
 
@@ -76,13 +77,33 @@ class Tools:
     def register(self, server: MCPServer[Any]) -> None:
         """Offer all of them."""
         tools: tuple[AnyTool, ...] = (
-            self.campaign_start, self.campaign_brief, self.campaign_try, self.campaign_submit,
+            self.define, self.campaign_start, self.campaign_brief, self.campaign_try,
+            self.campaign_submit,
             self.campaign_status, self.campaign_show, self.campaign_report, self.judge,
             *starmap(_step, _STEPS), self.roofline, self.cite, self.remarks,
             self.experience_recommend,
         )  # fmt: skip
         for tool in tools:
             server.add_tool(tool, structured_output=False)
+
+    async def define(
+        self,
+        sentence: Annotated[str, Field(description="Such as: optimize kernel.cu on H20, 3 rounds")],
+        context: Client,
+        write: Annotated[bool, Field(description="Once somebody confirmed what it says.")] = False,
+    ) -> str:
+        """What a sentence asks of a campaign, with the words of each value; what is missing.
+
+        Show it to whoever said it, add what is missing as `name: value`, then write the target.
+        """
+
+        def work(ears: Ears) -> dict[str, Any]:
+            found, command = api.define(sentence, _settings()), None
+            if write:
+                command = api.write_defined(found, _settings(), ears, force=False)
+            return found.document | {"command": command}
+
+        return as_json(await _alone(work, context), "roofsmith define --json")
 
     @offers(subject=Subject, plan=CampaignPlan, limits=SessionLimits, opening=Opening)
     async def campaign_start(
@@ -179,8 +200,11 @@ class Tools:
             }
             for r in found.rounds
         ]
-        stopped = found.stopped
+        stopped, works = found.stopped, held is not None or ears is not None
+        row = campaign_row(found, id_of(place), place, works=works)
         document = {
+            "schema_version": CONTRACT,
+            "row": row.model_dump(mode="json"),
             "campaign": found.started.campaign,
             "rounds": rounds,
             "kept": len(found.kept),
@@ -194,9 +218,7 @@ class Tools:
         return as_json(document, f"{directory}/logs/optimize.md")
 
     async def campaign_show(
-        self,
-        directory: Directory,
-        what: Annotated[str, Field(description=_PARTS)],
+        self, directory: Directory, what: Annotated[str, Field(description=_PARTS)]
     ) -> str:
         """One part of a campaign whole: a round, its diff, all counters of a kernel, a listing."""
         with told_errors():

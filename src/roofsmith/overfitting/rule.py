@@ -6,8 +6,9 @@ from collections.abc import Iterable
 
 from roofsmith.analysis.evidence import Evidence
 from roofsmith.domain.campaign import RolledBack
+from roofsmith.domain.category import TRANSFERRING, Bucket
 from roofsmith.domain.comparison import Judgement
-from roofsmith.domain.proposal import TRANSFERRING, Bucket, Hypothesis
+from roofsmith.domain.proposal import Hypothesis
 from roofsmith.domain.transfer import CacheHits, KeptValue, Trace, TransferCheck
 from roofsmith.overfitting.hints import Audit
 

@@ -273,6 +273,11 @@ class GitCheckouts:
         """Tracked files that checkouts hold, from the top; asked once one was made."""
         return tuple(sorted(self._pristine))
 
+    def inside(self) -> frozenset[str]:
+        """Those of them that lie where commands run, from there."""
+        found = (_relative(path, self.repository.prefix) for path in self._pristine)
+        return frozenset(path for path in found if path is not None)
+
     def frozen_hash(self) -> str:
         """Hash over path and content of every frozen file; asked once a checkout was made."""
         lines = (

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
@@ -23,9 +24,11 @@ from roofsmith.repository.column_names import (
     is_error,
     is_of_the_run,
     is_result,
+    is_rival,
     is_spread,
     meaning_of,
     rivalry,
+    says_whose,
 )
 from roofsmith.repository.expressions import (
     ExpressionError,
@@ -39,14 +42,16 @@ from roofsmith.repository.expressions import (
 _GOOD: Final = frozenset(("pass", "passed", "ok", "true", "yes", "correct"))
 _SMALL: Final = 1e-2
 """Below it in every row, an error is probably one of rounding."""
+_PATH: Final = re.compile(
+    r"(?:^|_)(?:kernel|dispatch|launch|tile|variant|path|config)(?:_?(?:name|id|kind|used))?$",
+    re.IGNORECASE,
+)
 _SECONDS: Final = frozenset(("mean", "stddev", "median", "min", "max"))
 """Columns of hyperfine and pytest-benchmark, both in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class MetricGuess:
-    """What is probably to be improved."""
-
     column: str
     direction: Direction
     unit: str
@@ -138,6 +143,53 @@ def _meaning(name: str, rows: Sequence[Row]) -> Meaning | None:
     return found
 
 
+@dataclass(frozen=True, slots=True)
+class OwnRows:
+    """A column that says whose result a row is: the user's, or a rival's."""
+
+    column: str
+    values: tuple[str, ...]
+    """All that it holds, in order."""
+    own: str | None
+    """The user's; None where nobody can tell."""
+
+    @property
+    def condition(self) -> str:
+        """That a row is the user's; of the last one where nobody can tell."""
+        value = self.own or self.values[-1]
+        plain = re.fullmatch(r"[A-Za-z_]\w*", value)
+        return f"{bracketed(self.column)} == {value if plain else repr(value)}"
+
+
+def guess_own_rows(rows: Sequence[Row], own: Collection[str]) -> OwnRows | None:
+    """Where each implementation has rows of its own, for the same sizes; None where none has."""
+    for name in rows[0]:
+        values = tuple(dict.fromkeys(row[name] for row in rows))
+        if len(values) < 2 or any(as_number(value) is not None for value in values):
+            continue
+        is_named = says_whose(name)
+        rank = {value: rivalry(value, own) for value in values}
+        rivals = [one for one in values if rank[one] == 2 and (is_named or is_rival(one))]
+        if not (rivals or is_named) or len(rivals) == len(values) or not _is_crossed(rows, name):
+            continue
+        ours = [one for one in values if rank[one] == 0] or [
+            one for one in values if one not in rivals and rivals
+        ]
+        return OwnRows(name, values, ours[0] if len(ours) == 1 else None)
+    return None
+
+
+def _is_crossed(rows: Sequence[Row], name: str) -> bool:
+    """Whether the same sizes and names come again with every value of a column."""
+    others = [one for one in rows[0] if one != name and not is_result(one)]
+    others = [one for one in others if not is_of_the_run(one) and _is_key(one, rows)]
+    sets: dict[str, set[tuple[str, ...]]] = {}
+    for row in rows:
+        sets.setdefault(row[name], set()).add(tuple(row[one] for one in others))
+    largest = max(sets.values(), key=len)
+    return all(found <= largest for found in sets.values()) and len(rows) > len(largest)
+
+
 def guess_gate(rows: Sequence[Row]) -> str | None:
     """`err == 0`, or `Check == PASS`, where a column is so in every row."""
     for name in rows[0]:
@@ -201,6 +253,24 @@ def guess_keys(
             if _told(first, (*keys, name)) == _told(second, (*keys, name)):
                 keys = (*keys, name)
     return keys
+
+
+def guess_path(first: Sequence[Row], second: Sequence[Row]) -> str | None:
+    """The column that says which kernel, launch or tile a row went to: words, of which several rows
+    share one, the same in both runs; None where none or several say so, or rows are told apart by
+    it alone."""
+    if len(first) != len(second) or not first:
+        return None
+    found = [
+        name
+        for name in first[0]
+        if _PATH.search(name)
+        and sorted(row[name] for row in first) == sorted(row.get(name, "") for row in second)
+        and 1 < len({row[name] for row in first}) < len(first)
+        and all(as_number(row[name]) is None and row[name] for row in first)
+    ]
+    others = [name for name in first[0] if name not in found and not is_result(name)]
+    return found[0] if len(found) == 1 and tells_apart(first, others) else None
 
 
 def _tiers(rows: Sequence[Row], taken: Sequence[str]) -> Iterator[tuple[str, ...]]:

@@ -38,7 +38,7 @@ _FLOPS: Final = re.compile(r"[kmgtp]?flops", re.IGNORECASE)
 _CENTRES: Final = frozenset(("mean", "median", "avg", "average"))
 _EXTREMES: Final = frozenset(
     ("min", "max", "minimum", "maximum", "best", "worst", "lowest", "highest", "low", "high",
-     "lo", "hi", "lower", "upper")
+     "lo", "hi", "lower", "upper", "fastest", "slowest")
 )  # fmt: skip
 _SPREADS: Final = frozenset(
     ("std", "stddev", "stdev", "sd", "sem", "var", "variance", "cv", "err", "error", "errors",
@@ -47,7 +47,7 @@ _SPREADS: Final = frozenset(
 _BESIDE: Final = frozenset(
     ("compile", "compilation", "build", "setup", "init", "warmup", "warm", "load", "timeout",
      "limit", "cpu", "user", "sys", "system", "ref", "reference", "baseline", "steps", "stamp",
-     "idle")
+     "idle", "est", "estimated")
 )  # fmt: skip
 """Words of a time that isn't what a benchmark is there for."""
 _COUNTS: Final = frozenset(
@@ -70,6 +70,9 @@ _RIVALS: Final = frozenset(
      "hipblas", "hipblaslt", "miopen", "rccl", "libc", "glibc", "memcpy")
 )  # fmt: skip
 """What a change is measured against. These and `_OURS`: Chosen, after what benchmarks print."""
+_WHOSE: Final = frozenset(
+    ("impl", "impls", "implementation", "provider", "library", "lib", "contender")
+)  # fmt: skip
 _OF_THE_RUN: Final = frozenset(
     ("unit", "units",
      "commit", "hash", "sha", "host", "hostname", "pid", "path", "file", "filename", "version",
@@ -172,6 +175,17 @@ def rivalry(name: str, own: Collection[str]) -> int:
     if words & _RIVALS:
         return 2
     return 0 if words & (_OURS | {*own}) else 1
+
+
+def is_rival(value: str) -> bool:
+    """Whether a cell names nothing but what a change is measured against, such as `torch`."""
+    words = _words(value)
+    return bool(words) and words <= _RIVALS
+
+
+def says_whose(name: str) -> bool:
+    """Whether a column's name says that its cells name implementations."""
+    return bool(_words(name) & _WHOSE)
 
 
 def words_of(names: Iterable[str]) -> frozenset[str]:

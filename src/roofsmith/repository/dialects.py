@@ -17,12 +17,21 @@ from typing import Any, Final
 
 from roofsmith.repository.cells import NUMBER, TOKEN, UNIT, is_naming, plain_tables
 from roofsmith.repository.expressions import DECIMAL_COMMAS, as_number
-from roofsmith.repository.line_records import MAX_LINE, perf_records, records_of, spaced_records
+from roofsmith.repository.line_records import (
+    MAX_LINE,
+    perf_records,
+    records_of,
+    spaced_records,
+    stacked_records,
+    tree_records,
+)
 
 LONE: Final = "value"
 """What the column of one number without a name is called."""
 
 _ESCAPE: Final = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\))")
+_ALL_IN: Final = re.compile(r"Times are in \w+ \((\w+)\)\.")
+_THREADS: Final = re.compile(r"\d+ threads: -+$")
 _MARKS: Final = (",", ";", "\t", "|")
 _RULE: Final = frozenset(" \t|+:=_-")
 _UPRIGHT: Final = "│┃║╎╏┆┇┊┋"
@@ -66,8 +75,10 @@ class Printed:
 
 def dialects(text: str) -> Iterator[Printed]:
     """What was printed, in each of the ways in which it may be read, the strictest first."""
-    lines = plain_lines(text)
+    lines = _with_unit_of_all(plain_lines(text))
     ruled = _unruled(lines)
+    yield from _tables_of(stacked_records(lines))
+    yield from _tables_of(tree_records(lines))
     for mark in _MARKS:
         among = ruled if mark == "|" else lines
         if any(mark in line for line in among) or mark == ",":
@@ -84,6 +95,23 @@ def dialects(text: str) -> Iterator[Printed]:
     yield from _tables_of(spaced_records(lines))
     if len(numbers) == 1:
         yield from _tables_of([{LONE: numbers[0]}])
+
+
+def _with_unit_of_all(lines: list[str]) -> list[str]:
+    """Lines of `torch.utils.benchmark.Compare` as of other tables: what it says once, below them,
+    stands in every cell, and the column without a name has one."""
+    unit = next((found[1] for line in lines if (found := _ALL_IN.match(line))), "")
+    if not unit or sum(map(bool, map(_THREADS.match, lines))) != 1:
+        return lines
+    kept = []
+    for line in lines:
+        first, *cells = line.split("|")
+        if cells:
+            told = [f"{one} {unit}" if as_number(one.strip()) is not None else one for one in cells]
+            kept.append("|".join([first if first.strip() else "case", *told]))
+        elif not _THREADS.match(line):
+            kept.append(line)
+    return kept
 
 
 def plain_lines(text: str) -> list[str]:

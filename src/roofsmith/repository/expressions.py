@@ -102,7 +102,6 @@ def condition(text: str) -> RowExpression:
 
 
 def names(of: RowExpression) -> Iterator[Name]:
-    """Every name in an expression, in order."""
     found = (node for node in ast.walk(of.tree) if isinstance(node, ast.Name))
     for node in sorted(found, key=lambda node: node.col_offset):
         if isinstance(leaf := of.leaf(node), Name):
@@ -110,7 +109,6 @@ def names(of: RowExpression) -> Iterator[Name]:
 
 
 def tests(of: RowExpression) -> Iterator[RowExpression]:
-    """Every comparison in a condition."""
     for node in ast.walk(of.tree):
         if isinstance(node, ast.Compare):
             yield replace(of, tree=node)
@@ -239,7 +237,6 @@ def _read(text: str, require: Callable[[ast.expr, _Text], None]) -> RowExpressio
 
 
 def _tokens(text: str) -> _Text:
-    """Split a text; refuses what is no token."""
     if len(text) > MAX_CHARS:
         raise ExpressionError(f"an expression of more than {MAX_CHARS} characters")
     if not text.strip():

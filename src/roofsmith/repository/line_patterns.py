@@ -78,7 +78,7 @@ def _pattern(rows: Sequence[Sequence[Token]]) -> str | None:
             parts.append(f"(?P<{_kind_of_unit(token)}>{_ANY['quantity']})")
         elif place in named:
             parts.append(f"(?P<{named[place]}>{anything})")
-        elif len({row[place][0] for row in rows}) > 1:
+        elif kind == "number" or len({row[place][0] for row in rows}) > 1:
             parts.append(anything)
         else:
             parts.append(re.escape(token[0]).replace(r"\ ", " "))

@@ -1,7 +1,7 @@
 """Records of lines that name a value each: `time: 1.5 ms`, under a title or without. Pure.
 
 Also `fib/20   time: [1 ms 2 ms 3 ms]` of criterion, of which the middle counts, `real 0m1.5s` of a
-shell's `time`, and `perf stat`, which has the number first.
+shell's `time`, `perf stat`, which has the number first, and what Catch2 and Divan print.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from roofsmith.repository.cells import CELL, NUMBER, UNIT
+from roofsmith.repository.cells import CELL, NUMBER, UNIT, is_naming
 
 MAX_LINE: Final = 1000
 """Characters of a line that may hold `name=value`: more is no line for people."""
 CASE: Final = "case"
 """What the column is called that holds titles."""
 _NAMED: Final = re.compile(
-    rf"(?:METRIC\s+)?([A-Za-z_][^:=]{{0,80}}?)\s*[:=]\s*(?P<value>{CELL}|[^\s=]+)(?:\s+\[.*\])?"
+    rf"(?:METRIC\s+)?([A-Za-z_](?:[^:=.]|\.(?!\.)){{0,80}}?)\s*[:=]\s*(?P<value>{CELL}|[^\s=]+)(?:\s+\[.*\])?"
 )
 _NUMBERED: Final = re.compile(r"([A-Z][a-z]+) #?\d+:\s+(\S.*)")
 """`Benchmark 1: ./sum 1000`, of hyperfine."""
@@ -25,7 +25,9 @@ _TRIPLE: Final = re.compile(
     rf"(?:(?P<title>\S.*?)\s{{2,}})?(?P<name>[a-z]\w*):\s+\[{NUMBER} {UNIT}"
     rf" (?P<value>{NUMBER} {UNIT}) {NUMBER} {UNIT}\]"
 )
-_SPACED: Final = re.compile(rf"([A-Za-z][\w /.-]{{0,60}}?)(?:\t|\s{{2,}})\s*({NUMBER}\s?{UNIT})")
+_SPACED: Final = re.compile(
+    rf"([A-Za-z](?:[\w/.-]| (?! )){{0,60}}?)(?:\t|\s{{2,}})\s*({NUMBER}\s?{UNIT})"
+)
 _CLOCK: Final = re.compile(r"(?P<name>real|user|sys)\s+(?P<min>\d+)m(?P<s>[\d.]+)s")
 _COUNTED: Final = re.compile(r"Performance counter stats for '(.*)'(?: \(\d+ runs\))?:")
 _COUNT: Final = re.compile(
@@ -34,6 +36,8 @@ _COUNT: Final = re.compile(
 )
 _COUNT_CSV: Final = re.compile(rf"({NUMBER}),(\w*),([A-Za-z][\w.:/-]*),(?:\d+),[\d.]+,.*")
 _TELLING: Final = ("cycles", "instructions")
+_TREE: Final = re.compile(r"\S+\s+(fastest\s+│ slowest\s.*)")
+_BRANCH: Final = re.compile(r"((?:[│ ]  )*)[├╰]─ (\S.*?)(?:\s{2,}(.*))?")
 _AROUND: Final = " \t=#*-_:[]>"
 """What is drawn around a title."""
 
@@ -88,6 +92,41 @@ def spaced_records(lines: Sequence[str]) -> list[dict[str, str]]:
     pairs = [(hit[1].strip(), hit[2]) for line in short if (hit := _SPACED.fullmatch(line))]
     found = dict(pairs)
     return [found] if len(found) == len(pairs) and found else []
+
+
+def stacked_records(lines: Sequence[str]) -> list[dict[str, str]]:
+    """Records of Catch2: header and rows have three lines each, of which two are indented."""
+    split = [re.split(r"\s{2,}", line.strip()) for line in lines]
+    names, title, at, records = list[str](), "", 0, list[dict[str, str]]()
+    while at + 2 < len(lines):
+        first, *below = split[at : at + 3]
+        three = zip(lines[at : at + 3], split[at : at + 3], strict=True)
+        shape = [(line[:1].isspace(), len(fields)) for line, fields in three]
+        fields = [*first, *below[0], *below[1]]
+        if shape[1:] != [(True, shape[0][1] - 1)] * 2 or shape[0][0] or len(first) < 3:
+            is_wrapped = len(first) == 1 and re.search(r"\w", first[0])
+            title, at = f"{title}{first[0]} " if is_wrapped else "", at + 1
+            continue
+        if is_naming(fields):
+            names = fields
+        elif len(fields) == len(names):
+            records.append(dict(zip(names, [title + fields[0], *fields[1:]], strict=True)))
+        title, at = "", at + 3
+    return records
+
+
+def tree_records(lines: Sequence[str]) -> list[dict[str, str]]:
+    """Records of Divan, which draws its cases as a tree: `├─ sum   1.2 ns   │ 1.3 ns`."""
+    names, path, records = list[str](), list[str](), list[dict[str, str]]()
+    for line in lines:
+        if header := _TREE.fullmatch(line):
+            names = [name.strip() for name in header[1].split("│")]
+        elif names and (hit := _BRANCH.fullmatch(line)):
+            path = [*path[: len(hit[1]) // 3], hit[2]]
+            cells = [cell.strip() for cell in (hit[3] or "").split("│")]
+            if cells[0] and len(cells) == len(names):
+                records.append({CASE: "/".join(path)} | dict(zip(names, cells, strict=True)))
+    return records
 
 
 def perf_records(lines: Sequence[str]) -> list[dict[str, str]]:

@@ -128,7 +128,6 @@ class _Table:
 
     @cached_property
     def shapes(self) -> tuple[Shape, ...]:
-        """Of every column."""
         return tuple(_shape([row[at] for row in self.rows]) for at in range(len(self.header)))
 
     @cached_property

@@ -20,7 +20,6 @@ BROKEN = "#error roofsmith broke this file\n)]}) roofsmith broke this file {([\n
 
 
 def broken(baseline: Candidate) -> Candidate:
-    """The baseline with all of its files broken."""
     sources = tuple(s.model_copy(update={"text": BROKEN}) for s in baseline.sources)
     return baseline.model_copy(update={"sources": sources})
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from roofsmith.domain.command import TIME_UNITS, CommandSpec
+from roofsmith.domain.command import BYTE_RATES, FLOP_RATES, TIME_UNITS, CommandSpec
 from roofsmith.domain.workload import Workload
 from roofsmith.repository.column_names import bracketed
 from roofsmith.repository.dialects import decimal_commas
@@ -30,8 +30,74 @@ from roofsmith.repository.expressions import (
     number_in,
     tests,
 )
-from roofsmith.repository.unit_changes import converted, in_declared_unit, other_unit
 from roofsmith.wording import some_of
+
+_NAME: Final = re.compile(r"(?P<stem>.*?)[ _.]*[ _(\[](?P<unit>[A-Za-zµ%]+(?:/[A-Za-z]+)?)[)\]]?")
+_BEGINS: Final = re.compile(r"(?P<unit>[munµ]?s)_(?P<stem>.*)")
+_PREFIXES: Final = {"": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
+_PER_SECOND: Final = re.compile(r"([kKMGT]?)([a-z]+)/s")
+_KINDS: Final = (TIME_UNITS, FLOP_RATES, BYTE_RATES)
+_GOOGLE: Final = ("real_time", "cpu_time")
+"""Of Google Benchmark, whose unit is a column of its own."""
+_GOOGLES_UNIT: Final = "time_unit"
+
+
+def other_unit(column: str, row: Mapping[str, str], taken: Collection[str]) -> str | None:
+    """The one column of a row that is this one in another unit, whatever unit; None: none is."""
+    stem, unit = _split(column)
+    if not unit:
+        return None
+    found = [name for name in row if name not in taken and _is_like(name, stem)]
+    return found[0] if len(found) == 1 else None
+
+
+def converted(text: str, other: str, column: str) -> str | None:
+    """A cell of one column as the other would have it; None where units are of two kinds."""
+    scales = _scales(_split(other)[1], _split(column)[1])
+    if scales is None:
+        return None
+    number = as_number(text)
+    return text if number is None else f"{number * scales[0] / scales[1]:.12g}"
+
+
+def in_declared_unit(row: dict[str, str], unit: str) -> None:
+    """Bring what Google Benchmark says in a unit of its own into the one that was declared."""
+    said = row.get(_GOOGLES_UNIT, unit)
+    if said == unit or (scales := _scales(said, unit)) is None:
+        return
+    for name in _GOOGLE:
+        if (number := as_number(row.get(name, ""))) is not None:
+            row[name] = f"{number * scales[0] / scales[1]:.12g}"
+
+
+def _is_like(name: str, stem: str) -> bool:
+    other, unit = _split(name)
+    return bool(unit) and other == stem
+
+
+def _split(column: str) -> tuple[str, str]:
+    """A name without its unit, and that; no unit where its last word is none."""
+    for form in (_NAME, _BEGINS):
+        found = form.fullmatch(column.strip())
+        if found is not None and _is_unit(found["unit"]):
+            return found["stem"].lower(), found["unit"]
+    return column, ""
+
+
+def _is_unit(word: str) -> bool:
+    return any(word in kind for kind in _KINDS) or _PER_SECOND.fullmatch(word) is not None
+
+
+def _scales(one: str, other: str) -> tuple[float, float] | None:
+    """Of two units of one kind, in its basic unit."""
+    for kind in _KINDS:
+        if one in kind and other in kind:
+            return kind[one], kind[other]
+    rates = _PER_SECOND.fullmatch(one), _PER_SECOND.fullmatch(other)
+    if rates[0] is None or rates[1] is None or rates[0][2] != rates[1][2]:
+        return None
+    return _PREFIXES[rates[0][1]], _PREFIXES[rates[1][1]]
+
 
 MAX_SIZE: Final = 2**63 - 1
 _WORDS: Final = re.compile(r"\w+(?: +\w+)+")
@@ -51,8 +117,6 @@ class BadRowsError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """One row of a benchmark."""
-
     workload: Workload
     fault: str | None
     """Why it fails: the gate, or a metric that is no positive number. None: it passes."""
@@ -66,7 +130,6 @@ class Reading:
 
     @property
     def label(self) -> str:
-        """Of its workload."""
         return self.workload.label
 
 
@@ -79,6 +142,8 @@ class Reader:
     metrics: Mapping[str, RowExpression]
     deciding: str
     """Which of the metrics decides."""
+    only: RowExpression | None = None
+    """Which rows count; None: all."""
 
     @classmethod
     def of(cls, spec: CommandSpec) -> Reader:
@@ -97,8 +162,9 @@ class Reader:
             raise ExpressionError(
                 f"metric: {spec.metric!r} names no column, so it would be the same in every run"
             )
-        gate = None if spec.gate is None else _gate(spec.gate)
-        return cls(spec, gate, metrics, deciding)
+        gate = None if spec.gate is None else _condition("gate", spec.gate)
+        only = None if spec.only is None else _condition("only", spec.only)
+        return cls(spec, gate, metrics, deciding, only)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -112,8 +178,9 @@ class Reader:
         return tuple(dict.fromkeys(found))
 
     @property
-    def _gate_names(self) -> tuple[str, ...]:
-        return () if self.gate is None else tuple(found.name for found in names(self.gate))
+    def _conditions(self) -> dict[str, RowExpression]:
+        found = {"only": self.only, "gate": self.gate}
+        return {key: one for key, one in found.items() if one is not None}
 
     def read(self, text: str) -> tuple[Reading, ...]:
         """Every row of a CSV.
@@ -122,10 +189,13 @@ class Reader:
             BadRowsError: it isn't one, lacks a column or a number, or has rows that its keys don't
                 tell apart.
         """
-        rows = _rows(text, {*self.spec.keys, *self.columns, *self._gate_names})
+        said = {one.name for condition in self._conditions.values() for one in names(condition)}
+        rows = _rows(text, {*self.spec.keys, *self.columns, *said})
+        self._require_columns(rows[0])
+        if self.only is not None:
+            rows = self._counting(self.only, rows)
         for row in rows:
             in_declared_unit(row, self.spec.unit)
-        self._require_columns(rows[0])
         if not self.spec.keys and len(rows) > 1:
             raise BadRowsError(
                 f"it has {len(rows)} rows, and `rows` names no column that tells them apart, of"
@@ -140,6 +210,17 @@ class Reader:
                 f" name more columns under `rows`, of {columns}"
             )
         return readings
+
+    def _counting(
+        self, only: RowExpression, rows: Sequence[dict[str, str]]
+    ) -> list[dict[str, str]]:
+        try:
+            found = [row for row in rows if holds(only, row)]
+        except ExpressionError as error:
+            raise BadRowsError(f"only: {error}") from error
+        if not found:
+            raise BadRowsError(f"none of its {len(rows)} rows meets `only: {self.spec.only}`")
+        return found
 
     def _reading(self, line: int, row: Row, sizes: Sequence[str]) -> Reading:
         try:
@@ -186,15 +267,18 @@ class Reader:
     def _require_columns(self, row: Row) -> None:
         for key in self.spec.keys:
             _require(key, row, "rows and classes")
+        if self.spec.path is not None:
+            _require(self.spec.path, row, "path")
         for name, tree in self.metrics.items():
             for found in names(tree):
                 if found.name == name or found.name not in self.metrics:
                     _require(found.name, row, f"the metric {name!r}")
-        for test in tests(self.gate) if self.gate is not None else ():
-            # A name that is no column may be a text; where all of them are, one is a mistake.
-            in_test = list(names(test))
-            if in_test and not any(found.name in row for found in in_test):
-                _require(in_test[0].name, row, "the gate")
+        for key, condition_ in self._conditions.items():
+            for test in tests(condition_):
+                # A name that is no column may be a text; where all of them are, one is a mistake.
+                in_test = list(names(test))
+                if in_test and not any(found.name in row for found in in_test):
+                    _require(in_test[0].name, row, "the gate" if key == "gate" else "`only`")
 
 
 def failing(readings: Sequence[Reading]) -> str | None:
@@ -301,11 +385,11 @@ def mean_kernel_time(text: str, spec: CommandSpec) -> tuple[float, tuple[str, ..
     return total / (profile.steps or launches) * TIME_UNITS[profile.unit], tuple(found)
 
 
-def _gate(text: str) -> RowExpression:
+def _condition(key: str, text: str) -> RowExpression:
     try:
         return condition(text)
     except ExpressionError as error:
-        raise ExpressionError(f"gate: {error}") from error
+        raise ExpressionError(f"{key}: {error}") from error
 
 
 def _parsed(key: str, text: str) -> RowExpression:
@@ -401,7 +485,8 @@ def _workload(row: Row, spec: CommandSpec, sizes: Sequence[str]) -> Workload:
     for key, value in tags.items():
         if not value:
             raise ExpressionError(f"column {key!r} is empty, and tells rows apart")
-    classes = [f"{key}={row[key]}" for key in spec.classes]
+    columns = (*spec.classes, *((spec.path,) if spec.path is not None else ()))
+    classes = [f"{key}={row[key]}" for key in columns]
     dims = {key: int(row[key].removesuffix(".0")) for key in sizes}
     tags = tags if spec.keys else dict(ONE_ROW)
     return Workload(dims=dims, tags=tags, config_class=", ".join(classes) or None)

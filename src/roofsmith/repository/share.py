@@ -1,23 +1,27 @@
 """How much of a benchmark's run the editable files take: no change of theirs can gain more.
 
-perf samples one run with call stacks, and a thread beside Python's main one its frames; a sample
-counts where a function of an editable file is on the stack. Of CUDA and other languages, of
-headers, whose functions are inlined elsewhere, and where perf is missing, nothing is known.
+Of kernels on a GPU the target's own profiler says it. perf samples one run with call stacks, and a
+thread beside Python's main one its frames; a sample counts where a function of an editable file is
+on the stack. Of CUDA and other languages, of headers, whose functions are inlined elsewhere, and
+where perf is missing, nothing is known.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import shlex
 import subprocess
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Final
 
+from roofsmith.analysis.kernel_table import editable_part
 from roofsmith.domain.command import EditableShare
 from roofsmith.domain.kernel import Built, SourceFile
+from roofsmith.domain.profile import ProfiledKernel
 from roofsmith.profilers.perf import CLOCK, find_perf
 from roofsmith.proposers.source import Source
 from roofsmith.shell import run_shell
@@ -65,6 +69,16 @@ def editable_share(
     if found.samples < _LEAST:
         return EditableShare(unknown=f"{found.samples} samples of a run are too few")
     return found
+
+
+def by_kernels(kernels: Sequence[ProfiledKernel], texts: Iterable[str]) -> EditableShare:
+    """Of the GPU time of a profiled run, by the names of kernels that some sources define."""
+    part = editable_part(kernels, texts)
+    if not part:
+        why = "defines a kernel of the run by its name" if kernels else "was profiled on the GPU"
+        return EditableShare(unknown=f"no editable file {why}")
+    total_ns = math.ceil(1e9 * math.fsum(one.time_s for one in kernels))
+    return EditableShare(samples=total_ns, editable=round(part * total_ns), of_gpu_time=True)
 
 
 def _by_frames(

@@ -92,21 +92,13 @@ class _UnmeasurableError(Exception):
 
 
 class CeilingBench(Protocol):
-    """One ceiling kernel."""
+    @property
+    def threads(self) -> int: ...
 
     @property
-    def threads(self) -> int:
-        """Processors that it runs on."""
-        ...
+    def candidate(self) -> Candidate: ...
 
-    @property
-    def candidate(self) -> Candidate:
-        """What to build."""
-        ...
-
-    def arguments(self) -> Arguments:
-        """What to call it with."""
-        ...
+    def arguments(self) -> Arguments: ...
 
     def round(self, session: KernelSession) -> list[Sample]:
         """One call, and the rates that it found."""
@@ -287,9 +279,7 @@ class MeasuredCeilings:
         best = newer_of(known, measured, REPEATABILITY)
         path = self.path(environment, threads)
         file = MeasurementFile(
-            device=device.name,
-            compiler=self.kit.compiler(environment.tools),
-            measurements=best,
+            device=device.name, compiler=self.kit.compiler(environment.tools), measurements=best
         )
         try:
             _write_atomically(path, render(file))

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Final
 
 from roofsmith.domain.facts import GPU_WIKI, Citation
-from roofsmith.domain.values import printable
 from roofsmith.specs.markdown_facts import Stated, stated_in
 from roofsmith.specs.product_names import ProductName
 from roofsmith.specs.wiki_page import Statement, WikiEntry, WikiSource
+from roofsmith.wording import printable
 
 INDEX: Final = "README.md"
 FOLDERS: Final = ("docs", "ref-docs")

@@ -7,19 +7,18 @@ from dataclasses import dataclass
 from typing import Final
 
 _VARIANT: Final = r"SXM\d?|PCIe|NVL|Ti|SUPER|Ultra|Max|OAM|D|\d+[ ]?GB?"
-_PRODUCT: Final = re.compile(
+PRODUCT: Final = re.compile(
     r"(?<![A-Za-z0-9.])"
     r"(?P<base>(?:RTX[ -]?(?:A|PRO[ ])?|MI|GB|GH|[HABLVTPK])\d{2,4}[A-Z]{0,2}(?:-\d[a-z])?|[LT]4)"
     rf"(?P<more>(?:[ (-]+(?:{_VARIANT})(?![A-Za-z0-9])\)?)*)(?![A-Za-z0-9])",
     re.IGNORECASE,
 )
+"""A product as people write it."""
 _WORD: Final = re.compile(_VARIANT, re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
 class ProductName:
-    """A product as a text names it."""
-
     base: str
     """Such as `H20`, `MI308X`, in capitals."""
     variant: frozenset[str] = frozenset()
@@ -31,13 +30,12 @@ class ProductName:
 
 
 def products_in(text: str) -> frozenset[ProductName]:
-    """Every product that a text names."""
     return frozenset(
         ProductName(
             re.sub(r"[ -](?!\d[A-Z]$)", "", match["base"].upper()),
             frozenset(map(_folded, _WORD.findall(match["more"]))),
         )
-        for match in _PRODUCT.finditer(text.replace("_", " "))
+        for match in PRODUCT.finditer(text.replace("_", " "))
     )
 
 

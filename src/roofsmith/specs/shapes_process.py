@@ -33,7 +33,6 @@ class ShapesServer(GpuServer):
     """Answers the parent's messages about one reference, on no device."""
 
     def load(self, message: dict[str, Any]) -> dict[str, Any]:
-        """Import the reference."""
         self.path = message["path"]
         torch.Generator = HostGenerator  # user code may ask for one on a GPU
         memory_bytes = int(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") * MEMORY_SHARE)
@@ -91,7 +90,6 @@ def _is_small(found: dict[str, Any]) -> bool:
 
 
 def main() -> None:
-    """Entry of the process."""
     serve(ShapesServer())
 
 

@@ -248,7 +248,6 @@ def _pages_of_no_vendor(name: ProductName, first: WikiEntry) -> tuple[Page, ...]
 
 
 def bundled_files() -> tuple[Path, ...]:
-    """Pages of the package."""
     folder = resources.files("roofsmith.specs") / "pages"
     with resources.as_file(folder) as path:
         return tuple(sorted(path.glob("*.yaml")))

@@ -67,8 +67,6 @@ class Statement(Value):
 
 @dataclass(frozen=True, slots=True)
 class WikiEntry:
-    """A statement in its place."""
-
     metric: str
     """Its path on the page, such as `memory.bandwidth_byte_per_s`."""
     told: Statement
@@ -107,8 +105,6 @@ class WikiEntry:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """One product."""
-
     id: str
     file: Path
     origin: str
@@ -128,12 +124,10 @@ class Page:
 
     @property
     def product(self) -> str:
-        """The vendor's name of it."""
         return self._word("identity.product")
 
     @property
     def vendor(self) -> str:
-        """Who makes it."""
         return self._word("identity.vendor")
 
     @property

@@ -51,7 +51,6 @@ def read_page(text: str, file: Path, origin: str) -> Page:
     """The page in a text; read once in a process, which asks the wiki for every proposal.
 
     Args:
-        text: the file's.
         file: for messages; its stem must be the page's id.
         origin: what citations of the page say.
 

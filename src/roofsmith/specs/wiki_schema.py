@@ -77,7 +77,6 @@ def is_fact(metric: str) -> bool:
 
 
 def is_list(metric: str) -> bool:
-    """Whether the value is a list of numbers."""
     return _LIST.fullmatch(metric) is not None
 
 

@@ -14,7 +14,7 @@ from roofsmith.analysis import figures as fmt
 from roofsmith.api.doctor import amd, gpus, hosts, nvidia
 from roofsmith.api.doctor.frameworks import frameworks
 from roofsmith.api.doctor.repositories import repository
-from roofsmith.api.doctor.snapshot import ROOT, Question, Snapshot, take
+from roofsmith.api.doctor.snapshot import ROOT, Inquiry, Snapshot, take
 from roofsmith.api.subjects import candidate_from
 from roofsmith.config import Settings
 from roofsmith.domain.examination import Check, Examination, examination
@@ -72,14 +72,14 @@ def examine(
     )
 
 
-def _taken(settings: Settings, q: Question, deadline_s: float | None) -> Snapshot:
+def _taken(settings: Settings, q: Inquiry, deadline_s: float | None) -> Snapshot:
     plugged = vendors(ROOT)
     usual_s = DEADLINE_S if plugged.present else DEADLINE_S * SHARE_WITHOUT_GPU
     modules = gpus.vendor_of_modules(ROOT)
     return take(settings, q, plugged, modules, usual_s if deadline_s is None else deadline_s)
 
 
-def _gpus(s: Snapshot, q: Question) -> Iterator[Check]:
+def _gpus(s: Snapshot, q: Inquiry) -> Iterator[Check]:
     if nothing := [*gpus.none_at_all(s, q)]:
         yield from nothing
         return
@@ -90,7 +90,7 @@ def _gpus(s: Snapshot, q: Question) -> Iterator[Check]:
             yield from (nvidia if vendor == "nvidia" else amd).device(s, q)
 
 
-def _programs(s: Snapshot, q: Question) -> list[Vendor]:
+def _programs(s: Snapshot, q: Inquiry) -> list[Vendor]:
     """Vendors whose compilers, profilers and frameworks are looked at.
 
     Of use only with a GPU, but not found on it; those of a repository's commands are theirs.
@@ -100,22 +100,22 @@ def _programs(s: Snapshot, q: Question) -> list[Vendor]:
     return [v for v in gpus.wanted(s, q) if q.language is not None or v in gpus.present(s)]
 
 
-def _gpu_compilers(s: Snapshot, q: Question) -> Iterator[Check]:
+def _gpu_compilers(s: Snapshot, q: Inquiry) -> Iterator[Check]:
     for vendor in _programs(s, q):
         yield from nvidia.toolkit(s, q) if vendor == "nvidia" else amd.hipcc(s, q)
 
 
-def _gpu_profilers(s: Snapshot, q: Question) -> Iterator[Check]:
+def _gpu_profilers(s: Snapshot, q: Inquiry) -> Iterator[Check]:
     for vendor in _programs(s, q):
         yield from (nvidia if vendor == "nvidia" else amd).profilers(s, q)
 
 
-def _frameworks(s: Snapshot, q: Question) -> Iterator[Check]:
+def _frameworks(s: Snapshot, q: Inquiry) -> Iterator[Check]:
     for vendor in _programs(s, q):
         yield from frameworks(s, vendor)
 
 
-CHECKS: tuple[Callable[[Snapshot, Question], Iterator[Check]], ...] = (
+CHECKS: tuple[Callable[[Snapshot, Inquiry], Iterator[Check]], ...] = (
     _gpus, gpus.locked_clocks, hosts.processor, hosts.compilers, hosts.openmp, _gpu_compilers,
     hosts.packages, _frameworks, hosts.profilers, _gpu_profilers, hosts.isolation, hosts.files,
     hosts.wiki, repository,
@@ -124,17 +124,17 @@ ASIDE = (hosts.openmp, hosts.packages, hosts.wiki)
 """What no campaign depends on, or its first record says anyway."""
 
 
-def _question(subject: Path | Target | None, brief: bool) -> Question:
+def _question(subject: Path | Target | None, brief: bool) -> Inquiry:
     match subject:
         case None:
-            return Question(brief=brief)
+            return Inquiry(brief=brief)
         case Target():
             return _about(subject.name, subject, brief)
         case Path(suffix=suffix) if suffix in LANGUAGES:
             kernel = candidate_from(subject, None)
             language, build = kernel.language, kernel.build
             threaded = _asks_for_openmp(build, language, kernel.kernel.text)
-            return Question(
+            return Inquiry(
                 str(subject), language, language, build.compiler, openmp=threaded, brief=brief
             )
         case Path():
@@ -143,9 +143,9 @@ def _question(subject: Path | Target | None, brief: bool) -> Question:
             assert_never(subject)
 
 
-def _about(name: str, target: Target, brief: bool) -> Question:
+def _about(name: str, target: Target, brief: bool) -> Inquiry:
     threaded = _asks_for_openmp(target.build, target.language, target.kernel.text)
-    return Question(
+    return Inquiry(
         name, target.language, device_language(target), target.build.compiler,
         openmp=threaded, command=target.command, brief=brief,
     )  # fmt: skip

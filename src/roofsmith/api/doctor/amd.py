@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from roofsmith.analysis import figures as fmt
-from roofsmith.api.doctor.gpus import in_use, languages_on, locking, named
-from roofsmith.api.doctor.snapshot import Question, Snapshot
-from roofsmith.api.doctor.topic import Topic
+from roofsmith.api.doctor.gpus import in_use, languages_on, named
+from roofsmith.api.doctor.snapshot import Inquiry, Snapshot, Topic
 from roofsmith.domain.examination import Check
 from roofsmith.errors import RoofsmithError
 from roofsmith.machine import probes
 
 
-def device(s: Snapshot, q: Question) -> Iterator[Check]:
+def device(s: Snapshot, q: Inquiry) -> Iterator[Check]:
     """Whether a GPU answers, which driver and ROCm run it; clocks, heat and other users."""
     languages = q.on(languages_on("amd", s.modules))
     gpu = Topic("GPU", "AMD GPU", languages, True)
@@ -30,12 +29,10 @@ def device(s: Snapshot, q: Question) -> Iterator[Check]:
     yield gpu.found(detail)
     driver = (probes.text(s.root / "sys/module/amdgpu/version") or "").strip()
     rocm = (probes.text(s.root / "opt/rocm/.info/version") or "").strip()
-    yield Topic("GPU", "driver", languages).found(
-        f"amdgpu {driver or 'of the kernel'}, ROCm {rocm or 'version not known'}"
-    )
+    yield Topic("GPU", "driver", languages).found(f"amdgpu {driver or 'of the kernel'}")
+    yield Topic("GPU", "ROCm", languages).found(rocm or "version not known", version=rocm or None)
     clock = shown.max_clock_hz
     text = "maximum not known" if clock is None else f"up to {clock / 1e6:.0f} MHz"
-    text += "" if shown.uuid is None else locking(s, "amd")
     yield Topic("GPU", "clocks", languages).found(text)
     status = named(s.fleet["amd"].value(()), shown.uuid)
     if status is not None and status.temperature_c is not None:
@@ -60,7 +57,7 @@ def _no_device(s: Snapshot, gpu: Topic) -> Check:
     return gpu.missing("rocminfo lists no GPU", look, "no AMD GPU")
 
 
-def hipcc(s: Snapshot, _q: Question) -> Iterator[Check]:
+def hipcc(s: Snapshot, _q: Inquiry) -> Iterator[Check]:
     """The compiler of HIP kernels."""
     topic = Topic("compilers", "hipcc", ("hip",), True)
     try:
@@ -70,7 +67,7 @@ def hipcc(s: Snapshot, _q: Question) -> Iterator[Check]:
         yield topic.missing(error.message, error.hint)
 
 
-def profilers(s: Snapshot, _q: Question) -> Iterator[Check]:
+def profilers(s: Snapshot, _q: Inquiry) -> Iterator[Check]:
     """rocprofv3; AMD's driver lets every user of the GPU count."""
     program = s.rocprof.value(None)
     detail = s.tools["rocprofv3"].value(program)

@@ -7,8 +7,7 @@ from typing import Any
 
 from roofsmith.api.doctor.gpus import languages_on, release_of
 from roofsmith.api.doctor.nvidia import arch_of, cuda_release
-from roofsmith.api.doctor.snapshot import Reply, Snapshot
-from roofsmith.api.doctor.topic import Topic
+from roofsmith.api.doctor.snapshot import Reply, Snapshot, Topic
 from roofsmith.domain.examination import Check
 from roofsmith.errors import RoofsmithError
 from roofsmith.machine.plugged import Vendor
@@ -31,6 +30,10 @@ def frameworks(s: Snapshot, vendor: Vendor) -> Iterator[Check]:
     yield _torch(s, Topic("Python", "PyTorch", languages, True), vendor, sees, arch)
     if "triton" in languages:
         yield _triton(s, sees)
+    if nsight := s.nsight_python:
+        yield Topic("Python", "nsight-python", languages).found(nsight, version=nsight)
+    for name, version in s.dialects.items():
+        yield Topic("Python", name, languages).found(version, version=version)
 
 
 def _torch(s: Snapshot, torch: Topic, vendor: Vendor, sees: Sees | None, arch: str | None) -> Check:
@@ -51,7 +54,8 @@ def _torch(s: Snapshot, torch: Topic, vendor: Vendor, sees: Sees | None, arch: s
         detail = f"{text}, but the driver runs CUDA up to {driver[0]}.{driver[1]}"
         fix = f"update the driver, or {install}"
         return torch.missing(detail, fix, "torch newer than the driver")
-    return torch.found(text) if sees is None else _seeing(torch, text, sees, arch, install)
+    found = torch.found(text, version=build.version)
+    return found if sees is None or found.below else _seeing(torch, text, sees, arch, install)
 
 
 def _seeing(torch: Topic, text: str, sees: Sees, arch: str | None, install: str) -> Check:
@@ -102,6 +106,8 @@ def _triton(s: Snapshot, sees: Sees | None) -> Check:
     if s.python_headers is None:
         detail = f"{version}: Python.h is missing, its launchers can't be compiled"
         return triton.missing(detail, "sudo apt-get install python3-dev", "no Python.h")
+    if (found := triton.found(version, version=version)).below:
+        return found
     # An error stands in PyTorch's line.
     if sees is None or (said := sees.value(None)) is None:
         return triton.found(version)

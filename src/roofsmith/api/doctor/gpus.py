@@ -10,8 +10,7 @@ from typing import get_args
 
 from pydantic import ValidationError
 
-from roofsmith.api.doctor.snapshot import GPU, Question, Snapshot
-from roofsmith.api.doctor.topic import Topic
+from roofsmith.api.doctor.snapshot import GPU, Inquiry, Snapshot, Topic
 from roofsmith.domain.clocks import ClockClaim
 from roofsmith.domain.examination import Check
 from roofsmith.domain.fleet import GpuStatus
@@ -19,8 +18,7 @@ from roofsmith.domain.kernel import MODULE_LANGUAGES, Language
 from roofsmith.errors import RoofsmithError
 from roofsmith.machine.amd import AmdSource
 from roofsmith.machine.choice import source_for
-from roofsmith.machine.clock_claims import boot_id, is_alive, recorded
-from roofsmith.machine.clocks_amd import RocmSmiClocks
+from roofsmith.machine.clocks import boot_id, is_alive, recorded
 from roofsmith.machine.clocks_nvidia import NvmlClocks
 from roofsmith.machine.idle import busy_reasons, lasting_reasons, remedy, settings_that_help
 from roofsmith.machine.plugged import ELSEWHERE, NAMES, Vendor
@@ -40,7 +38,7 @@ def languages_on(vendor: Vendor, modules: Vendor) -> tuple[Language, ...]:
     return (own, *MODULE_LANGUAGES) if modules == vendor else (own,)
 
 
-def wanted(s: Snapshot, q: Question) -> list[Vendor]:
+def wanted(s: Snapshot, q: Inquiry) -> list[Vendor]:
     """Vendors on whose GPU what is asked about may run."""
     return [v for v in get_args(Vendor) if q.about(languages_on(v, s.modules))]
 
@@ -51,7 +49,7 @@ def present(s: Snapshot) -> frozenset[Vendor]:
     return s.plugged.present | ({"nvidia"} if answers else set())
 
 
-def none_at_all(s: Snapshot, q: Question) -> Iterator[Check]:
+def none_at_all(s: Snapshot, q: Inquiry) -> Iterator[Check]:
     """No GPU that would do, and no driver of one, is here."""
     if (asked := wanted(s, q)) and not present(s) & set(asked):
         names = " or ".join(NAMES[vendor] for vendor in asked)
@@ -59,7 +57,7 @@ def none_at_all(s: Snapshot, q: Question) -> Iterator[Check]:
         yield Topic("GPU", "GPU", q.on(GPU)).missing(detail, ELSEWHERE, "no GPU")
 
 
-def none_of(s: Snapshot, q: Question, vendor: Vendor) -> Check:
+def none_of(s: Snapshot, q: Inquiry, vendor: Vendor) -> Check:
     """Only the other vendor's GPU is here."""
     name = f"{NAMES[vendor]} GPU"
     topic, detail = Topic("GPU", name, q.on(languages_on(vendor, s.modules))), "on the PCI bus"
@@ -67,10 +65,10 @@ def none_of(s: Snapshot, q: Question, vendor: Vendor) -> Check:
     return topic.missing(f"no {name} {detail}", fix, f"no {name}")
 
 
-def locking(s: Snapshot, vendor: Vendor) -> str:
+def locking(s: Snapshot) -> str:
     """Whether clocks can be locked: no problem where they can't, since nobody has asked for it."""
     try:
-        s.lockable[vendor].get()
+        s.lockable.get()
     except RoofsmithError as error:
         return f"; can't be locked: {error.message}"
     return "; can be locked (--lock-clocks)"
@@ -135,7 +133,7 @@ def release_of(text: str | None) -> tuple[int, int] | None:
     return (int(match[1]), int(match[2])) if match else None
 
 
-def locked_clocks(s: Snapshot, q: Question) -> Iterator[Check]:
+def locked_clocks(s: Snapshot, q: Inquiry) -> Iterator[Check]:
     """Clocks that another run holds, or that one which was killed left locked."""
     if not q.about(GPU):
         return
@@ -146,17 +144,16 @@ def locked_clocks(s: Snapshot, q: Question) -> Iterator[Check]:
         except (OSError, ValidationError):
             yield topic.limited(
                 f"{path} says that a run held clocks, but can't be read",
-                f"sudo nvidia-smi -rgc (AMD: rocm-smi --resetperfdeterminism), then rm {path}",
+                f"sudo nvidia-smi -rgc, then rm {path}",
             )
             continue
         held = f"of {claim.uuid}, by "
         if claim.owner.boot_id != boot_id():
             continue
         if not is_alive(claim.owner):
-            driver = NvmlClocks() if claim.vendor == "nvidia" else RocmSmiClocks(None)
             yield topic.limited(
                 f"{held}a run that was killed ({claim.owner.sentence})",
-                f"{driver.by_hand(claim.uuid)} (the next run on any GPU does it too)",
+                f"{NvmlClocks().by_hand(claim.uuid)} (the next run on any GPU does it too)",
             )
         elif claim.owner.pid != os.getpid():
             yield topic.limited(held + claim.owner.sentence, "wait until it is over")

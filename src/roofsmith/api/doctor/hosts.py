@@ -7,8 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from roofsmith.analysis import figures as fmt
-from roofsmith.api.doctor.snapshot import Question, Snapshot
-from roofsmith.api.doctor.topic import Topic
+from roofsmith.api.doctor.snapshot import Inquiry, Snapshot, Topic
 from roofsmith.domain.device import Device
 from roofsmith.domain.examination import Check
 from roofsmith.domain.kernel import Built, Language
@@ -34,7 +33,7 @@ COMPILED: tuple[Language, ...] = ("c", "cpp", "cuda", "hip", "triton")
 """Languages that need a C compiler: nvcc and hipcc link with it, Triton builds launchers."""
 
 
-def processor(s: Snapshot, _q: Question) -> Iterator[Check]:
+def processor(s: Snapshot, _q: Inquiry) -> Iterator[Check]:
     """Which one it is, and what keeps it from running kernels at an even speed."""
     device = s.environment.get().device
     yield Topic("processor", "processor").found(_processor(s.root, device))
@@ -96,7 +95,7 @@ def _taken_away(since_start: ProcessorTime) -> Check:
     )
 
 
-def compilers(s: Snapshot, q: Question) -> Iterator[Check]:
+def compilers(s: Snapshot, q: Inquiry) -> Iterator[Check]:
     """C and C++."""
     try:
         programs, hung = s.compilers.get(), ""
@@ -127,7 +126,7 @@ def _compiler(
     )
 
 
-def openmp(s: Snapshot, q: Question) -> Iterator[Check]:
+def openmp(s: Snapshot, q: Inquiry) -> Iterator[Check]:
     """Whether a kernel with several threads builds, with the target's compiler if it names one."""
     if not {"gcc", "clang"} & s.compilers.value({}).keys():
         return
@@ -148,15 +147,15 @@ def openmp(s: Snapshot, q: Question) -> Iterator[Check]:
     yield topic.missing(detail, fix, "no OpenMP") if q.openmp else topic.limited(detail, fix)
 
 
-def packages(s: Snapshot, _q: Question) -> Iterator[Check]:
+def packages(s: Snapshot, _q: Inquiry) -> Iterator[Check]:
     """Python and the packages that can change a result."""
     environment = s.environment.get()
     named = (f"{name} {version}" for name, version in environment.packages.items())
     python = environment.tools.get("python", "Python")
-    yield Topic("Python", "packages").found(", ".join((python, *named)))
+    yield Topic("Python", "packages").found(", ".join((python, *named)), version=python)
 
 
-def profilers(s: Snapshot, _q: Question) -> Iterator[Check]:
+def profilers(s: Snapshot, _q: Inquiry) -> Iterator[Check]:
     """What counts what a C or C++ kernel does."""
     tools = s.environment.get().tools
     perf = Topic("profilers", "perf", HOST)
@@ -198,7 +197,7 @@ def _counters(root: Path) -> tuple[str, str | None]:
     return f"counters permitted (perf_event_paranoid {level or 'not known'})", None
 
 
-def isolation(s: Snapshot, _q: Question) -> Iterator[Check]:
+def isolation(s: Snapshot, _q: Inquiry) -> Iterator[Check]:
     """The layers of walls around kernels."""
     walls = Topic("isolation", "walls")
     try:
@@ -212,7 +211,7 @@ def isolation(s: Snapshot, _q: Question) -> Iterator[Check]:
         yield Topic("isolation", layer).limited(f"lacking: {why}", PROVIDED_BY[layer])
 
 
-def files(s: Snapshot, _q: Question) -> Iterator[Check]:
+def files(s: Snapshot, _q: Inquiry) -> Iterator[Check]:
     """Folders that are written to, disk space, and git."""
     yield _folder(s, "cache", s.settings.cache_dir, CACHE_CURE)
     if (mount := noexec_mount(Path(tempfile.gettempdir()))) is not None:
@@ -249,7 +248,7 @@ def _folder(s: Snapshot, name: str, folder: Path, fix: str) -> Check:
     return topic.found(detail)
 
 
-def wiki(s: Snapshot, _q: Question) -> Iterator[Check]:
+def wiki(s: Snapshot, _q: Inquiry) -> Iterator[Check]:
     """Pages of the hardware wiki that don't load."""
     topic, folder = Topic("files", "wiki"), s.settings.wiki_dir
     try:

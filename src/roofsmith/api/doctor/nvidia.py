@@ -7,8 +7,7 @@ from collections.abc import Iterator
 
 from roofsmith.analysis import figures as fmt
 from roofsmith.api.doctor.gpus import in_use, languages_on, locking
-from roofsmith.api.doctor.snapshot import Question, Said, Snapshot
-from roofsmith.api.doctor.topic import Topic
+from roofsmith.api.doctor.snapshot import Inquiry, Said, Snapshot, Topic
 from roofsmith.domain.examination import Check
 from roofsmith.domain.kernel import Language
 from roofsmith.errors import MachineError, RoofsmithError
@@ -32,7 +31,7 @@ _BUILD = re.compile(r" \((build \d+|public-release)\)")
 """What NVIDIA's tools print behind their release."""
 
 
-def device(s: Snapshot, q: Question) -> Iterator[Check]:
+def device(s: Snapshot, q: Inquiry) -> Iterator[Check]:
     """Whether a GPU answers, which driver runs it, how it is set up, and who else uses it."""
     said, languages = s.said, q.on(languages_on("nvidia", s.modules))
     gpu = Topic("GPU", "NVIDIA GPU", languages, True)
@@ -45,7 +44,8 @@ def device(s: Snapshot, q: Question) -> Iterator[Check]:
     )
     if said["devices"] > 1:
         detail += f"; the first of {said['devices']}, CUDA_VISIBLE_DEVICES chooses another"
-    yield gpu.found(detail)
+    attributes = said["attributes"]
+    yield gpu.found(detail, version=f"{attributes['major']}.{attributes['minor']}")
     yield from _set_up(s, languages)
     yield in_use(s, "nvidia", str(said["uuid"]), languages)
 
@@ -123,7 +123,7 @@ def _clocks(s: Snapshot, settings: GpuSettings, target: str) -> tuple[str, str |
         text += f", memory up to {settings.max_memory_clock_hz / 1e6:.0f} MHz"
     if highest is not None and asked is not None and asked < highest:
         return f"{text}; application clock set to {asked / 1e6:.0f} MHz", f"{target} -rac"
-    return text + locking(s, "nvidia"), None
+    return text + locking(s), None
 
 
 def _power(settings: GpuSettings, target: str) -> tuple[str, str | None]:
@@ -161,7 +161,7 @@ def _modes(settings: GpuSettings) -> str:
     return ", ".join(words) or "not known"
 
 
-def toolkit(s: Snapshot, _q: Question) -> Iterator[Check]:
+def toolkit(s: Snapshot, _q: Inquiry) -> Iterator[Check]:
     """nvcc, and whether what it builds runs here."""
     topic = Topic("compilers", "nvcc", ("cuda",), True)
     arch = arch_of(s.said)
@@ -184,10 +184,11 @@ def toolkit(s: Snapshot, _q: Question) -> Iterator[Check]:
     fix = None
     if built is not None and built.note is not None:
         detail, fix = built.note, "install a newer CUDA toolkit"
-    yield topic.found(detail + ("; static runtime only" if kit.runtime is None else ""), fix)
+    detail += "; static runtime only" if kit.runtime is None else ""
+    yield topic.found(detail, fix, version=kit.version)
 
 
-def profilers(s: Snapshot, _q: Question) -> Iterator[Check]:
+def profilers(s: Snapshot, _q: Inquiry) -> Iterator[Check]:
     """ncu, whether it may count, and compute-sanitizer."""
     release: tuple[int | str, int | str] = ("MAJOR", "MINOR")
     if "error" not in s.said:
@@ -219,7 +220,9 @@ def _ncu(s: Snapshot, ncu: Topic, version: str) -> Check:
         None: "whether counters are permitted is not known: /proc/driver/nvidia/params is missing",
     }
     fix = ALLOW_COUNTERS if permitted is False else None
-    return ncu.found(f"{_release(version)}; {says[permitted]}", fix)
+    found = _release(version)
+    known = found if found[:1].isdecimal() else None
+    return ncu.found(f"{found}; {says[permitted]}", fix, version=known)
 
 
 def _sanitizer(s: Snapshot, install: str) -> Check:

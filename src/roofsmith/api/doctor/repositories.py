@@ -7,8 +7,7 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from roofsmith.api.doctor.snapshot import Question, Snapshot
-from roofsmith.api.doctor.topic import Topic
+from roofsmith.api.doctor.snapshot import Inquiry, Snapshot, Topic
 from roofsmith.domain.command import CommandSpec
 from roofsmith.domain.examination import Check
 from roofsmith.errors import RoofsmithError
@@ -23,7 +22,7 @@ _WORDS = frozenset((
 """Words that the shell knows by itself."""
 
 
-def repository(_s: Snapshot, q: Question) -> Iterator[Check]:
+def repository(_s: Snapshot, q: Inquiry) -> Iterator[Check]:
     """What is asked of a repository before a campaign asks its commands."""
     if (spec := q.command) is None:
         return
@@ -31,6 +30,7 @@ def repository(_s: Snapshot, q: Question) -> Iterator[Check]:
     profile = spec.profile.command if spec.profile else None
     commands = {
         "build": spec.build, "test": spec.test, "benchmark": spec.benchmark,
+        "quick": spec.quick,
         "profile": profile, "dispatch": spec.dispatch,
     }  # fmt: skip
     for name, command in commands.items():

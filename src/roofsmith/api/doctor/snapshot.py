@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, field
+from functools import cache, partial
+from importlib import resources
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, get_args
+
+import yaml
 
 from roofsmith.config import Settings
 from roofsmith.domain.command import CommandSpec
 from roofsmith.domain.device import Environment
+from roofsmith.domain.examination import Area, Check, Level
 from roofsmith.domain.fleet import GpuStatus
 from roofsmith.domain.kernel import (
     MODULE_LANGUAGES,
@@ -32,7 +37,6 @@ from roofsmith.judge.sandbox.isolation import isolate
 from roofsmith.machine import frameworks, gpu_tools, probes
 from roofsmith.machine.amd import ask_rocminfo, first_visible
 from roofsmith.machine.amd_agents import HsaAgent, parse_rocminfo
-from roofsmith.machine.clocks_amd import RocmSmiClocks
 from roofsmith.machine.clocks_nvidia import NvmlClocks
 from roofsmith.machine.cpu import CpuSource
 from roofsmith.machine.fleet import HostFleet
@@ -40,8 +44,8 @@ from roofsmith.machine.frameworks import TorchBuild
 from roofsmith.machine.nvidia import ask_cuda
 from roofsmith.machine.nvml import GpuSettings, ask_nvml
 from roofsmith.machine.plugged import NAMES, Vendor, Vendors
+from roofsmith.machine.probes import processor_time
 from roofsmith.machine.processes import OwnProcesses
-from roofsmith.machine.processor_time import processor_time
 from roofsmith.profilers.ncu import find_ncu
 from roofsmith.profilers.rocprof import find_rocprof
 from roofsmith.scratch import existing
@@ -81,7 +85,7 @@ void solve(float *y, int n)
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class Inquiry:
     """What the machine is looked at for."""
 
     name: str | None = None
@@ -212,8 +216,8 @@ class Snapshot:
     """How the NVIDIA GPU is set up; None: NVML doesn't answer."""
     agents: Reply[tuple[HsaAgent, ...]]
     """AMD's GPUs."""
-    lockable: Mapping[Vendor, Reply[None]]
-    """MachineError if the clocks of the first GPU can't be locked."""
+    lockable: Reply[None]
+    """MachineError if the clocks of NVIDIA's first GPU can't be locked."""
     fleet: Mapping[Vendor, Reply[tuple[GpuStatus, ...]]]
     """A vendor's GPUs that this process may use, now."""
     toolkit: Reply[Toolkit]
@@ -226,6 +230,10 @@ class Snapshot:
     torch_build: TorchBuild | None
     triton: str | None
     """Version of Triton."""
+    nsight_python: str | None = None
+    """Its version; None: it isn't installed, which nothing here minds."""
+    dialects: Mapping[str, str] = field(default_factory=dict)
+    """Versions of what modules may be written in beside Triton, by package."""
     python_headers: Path | None
     torch_sees: Reply[Mapping[str, Any] | None] | None
     """See `machine.torch_probe`; None: there is nothing to see, or it wasn't asked. An answer of
@@ -246,7 +254,11 @@ class Snapshot:
 
 
 def take(
-    settings: Settings, question: Question, plugged: Vendors, modules: Vendor, deadline_s: float
+    settings: Settings,
+    question: Inquiry,
+    plugged: Vendors,
+    modules: Vendor,
+    deadline_s: float,
 ) -> Snapshot:
     """Ask this machine; returns at once.
 
@@ -288,10 +300,7 @@ def take(
         cuda=cuda,
         gpu_settings=ask_gpu("NVIDIA's driver", lambda: ask_nvml(_uuid(cuda))),
         agents=agents,
-        lockable={
-            "nvidia": ask_gpu("NVML", lambda: NvmlClocks().require_lockable(_uuid(cuda))),
-            "amd": ask_gpu("AMD's management library", partial(_require_lockable, agents)),
-        },
+        lockable=ask_gpu("NVML", lambda: NvmlClocks().require_lockable(_uuid(cuda))),
         fleet={
             vendor: ask_gpu(f"{name}'s driver", partial(_fleet, vendor, probe_s / 2))
             for vendor, name in NAMES.items()
@@ -306,6 +315,8 @@ def take(
         },
         torch_build=torch,
         triton=frameworks.triton_version() if on_gpu else None,
+        nsight_python=frameworks.installed("nsight-python") if on_gpu else None,
+        dialects=frameworks.dialects() if on_gpu else {},
         python_headers=frameworks.python_headers(),
     )  # fmt: skip
 
@@ -319,19 +330,12 @@ def _uuid(cuda: Reply[Said]) -> str:
     return str(cuda.get()["uuid"])
 
 
-def _require_lockable(agents: Reply[tuple[HsaAgent, ...]]) -> None:
-    agent = _first(agents.get())
-    if agent is not None and agent.uuid is not None:
-        RocmSmiClocks(agent.max_clock_hz).require_lockable(agent.uuid)
-
-
 def _fleet(vendor: Vendor, deadline_s: float) -> tuple[GpuStatus, ...]:
     """As everywhere, but with less patience: if one way hangs, the next still has its time."""
-    ask = partial(ask_cuda, deadline_s)
-    return HostFleet(vendor, ask_cuda=ask, deadline_s=deadline_s).gpus()
+    return HostFleet(vendor, deadline_s=deadline_s).gpus()
 
 
-def build_openmp(builds_dir: Path, question: Question) -> Built | BuildFailed:
+def build_openmp(builds_dir: Path, question: Inquiry) -> Built | BuildFailed:
     """With the compiler that the target's kernel is built with."""
     on_host = question.language in {"c", "cpp"}
     candidate = Candidate(
@@ -357,3 +361,58 @@ def _room(folder: Path) -> int:
     place = existing(folder)
     with tempfile.TemporaryFile(dir=place):
         return shutil.disk_usage(place).free
+
+
+@cache
+def minimums() -> Mapping[str, Mapping[str, Any]]:
+    """What things have to be at least, by the name of their check."""
+    text = resources.files(__package__).joinpath("minimums.yaml").read_bytes()
+    return {name: {"better": one["least"]} | one for name, one in yaml.safe_load(text).items()}
+
+
+def release(version: str) -> tuple[int, ...]:
+    """`2.4.0+cu124` as numbers that can be compared; empty where there are none."""
+    match = re.search(r"\d+(?:\.\d+)*", version)
+    return () if match is None else (*map(int, match[0].split(".")), 0, 0)[:4]
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """What a check is about; makes checks of what was found."""
+
+    area: Area
+    name: str
+    languages: tuple[Language, ...] = get_args(Language)
+    required: bool = False
+
+    def found(self, detail: str, fix: str | None = None, *, version: str | None = None) -> Check:
+        """It is there; limited if something is to be fixed, missing if its version is too old for
+        a campaign to begin (`minimums.yaml`)."""
+        least = minimums().get(self.name, {})
+        known = release(version or "")
+        if not least or not known or known >= release(least["least"]):
+            if least and known and known < release(least["better"]):
+                detail += f"; {least['of']} {least['better']} or newer is recommended"
+            return self._check("limited" if fix else "ok", detail, fix, self.required, None)
+        wanted = f"{least['of']} {least['least']}"
+        detail = f"{detail}: older than {wanted}, the least"
+        if not least["stops"]:
+            return self.limited(f"{detail}; {least['else']}", least["fix"])
+        old = self.missing(detail, least["fix"], f"{least['of']} older than {least['least']}")
+        return old.model_copy(update={"below": wanted})
+
+    def limited(self, detail: str, fix: str | None) -> Check:
+        """It works, but worse."""
+        return self._check("limited", detail, fix, self.required, None)
+
+    def missing(self, detail: str, fix: str | None, lack: str | None = None) -> Check:
+        """Kernels in the topic's languages can't run."""
+        return self._check("missing", detail, fix, True, lack)
+
+    def _check(
+        self, level: Level, detail: str, fix: str | None, required: bool, lack: str | None
+    ) -> Check:
+        return Check(
+            area=self.area, name=self.name, level=level, detail=detail, fix=fix,
+            languages=self.languages, required=required, lack=lack,
+        )  # fmt: skip

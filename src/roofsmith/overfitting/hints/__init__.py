@@ -6,15 +6,23 @@
 
 from __future__ import annotations
 
+import ast
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from roofsmith.analysis.group_names import group_hints
 from roofsmith.domain.kernel import Candidate, Language, SourceFile
 from roofsmith.domain.transfer import Assumption, KeptValue
-from roofsmith.overfitting.hints.inheritance import origin
+from roofsmith.overfitting.hints import native_tree
 from roofsmith.overfitting.hints.native import cache_hints_native
-from roofsmith.overfitting.hints.python import cache_hints_python, is_unparsable, weights_in
+from roofsmith.overfitting.hints.python import (
+    cache_hints_python,
+    functions,
+    is_unparsable,
+    parsed,
+    weights_in,
+)
 
 __all__ = ["Audit", "audit", "weights_of"]
 
@@ -98,3 +106,50 @@ def _values_in(source: SourceFile, weights: frozenset[str]) -> Iterator[KeptValu
 def _assumptions(candidate: Candidate) -> tuple[Assumption, ...]:
     code = [s for s in candidate.sources if s.path.endswith((*PYTHON, *NATIVE))]
     return tuple(hint for source in code for hint in group_hints(source.path, source.text))
+
+
+# A cache of the same name may hold more than it did. So what counts as inherited lies in the same
+# file, is found by the same key, and has the same text in every function that mentions it, and in
+# those of the candidate that these mention. Comments and layout don't matter.
+def origin(value: KeptValue, candidate: Candidate) -> tuple[str, ...]:
+    """All that two kept values have in common if they are the same one."""
+    said = (value.path, value.name, value.bucket, value.key, str(value.versioned))
+    is_python = value.path.endswith(".py")
+    files = [s for s in candidate.sources if s.path.endswith(".py") == is_python]
+    try:
+        known = [(s.path, name, text) for s in files for name, text in _functions(s)]
+    except RecursionError:
+        return tuple(s.text for s in candidate.sources)
+    own = value.name.rpartition(".")[2]
+    waiting = [text for path, name, text in known
+               if path == value.path and own in (name, *_words(text))]  # fmt: skip
+    found: set[str] = set()
+    while waiting:
+        text = waiting.pop()
+        if text not in found:
+            found.add(text)
+            words = _words(text)
+            waiting += [other for _, name, other in known if name in words]
+    return (*said, *sorted(found))
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(re.findall(r"\w+", text))
+
+
+def _functions(source: SourceFile) -> Iterator[tuple[str, str]]:
+    """Names and texts of functions, and of what stands outside of them by the names it binds."""
+    if source.path.endswith(".py"):
+        tree = parsed(source.text)
+        yield from ((f.name, ast.unparse(f)) for f in (functions(tree) if tree else ()))
+        for statement in tree.body if tree else ():
+            if isinstance(statement, ast.Assign | ast.AnnAssign):
+                yield ast.unparse(statement).partition(" ")[0], ast.unparse(statement)
+        return
+    root = native_tree.parse(source.text, plain_c=source.path.endswith(".c"))
+    for node in native_tree.nodes(root):
+        if node.type == "function_definition":
+            yield native_tree.function_name(node), native_tree.code(node)
+        elif node.type in ("declaration", "preproc_def") and node.parent == root:
+            declared = node.child_by_field_name("declarator") or node.child_by_field_name("name")
+            yield native_tree.name_of(declared), native_tree.code(node)

@@ -73,7 +73,6 @@ def name_of(declarator: Node | None) -> str:
 
 
 def functions(root: Node) -> Iterator[Node]:
-    """Definitions with a body."""
     for node in nodes(root):
         if node.type == "function_definition" and node.child_by_field_name("body") is not None:
             yield node
@@ -89,7 +88,6 @@ def function_name(function: Node) -> str:
 
 
 def parameters(function: Node) -> list[Node]:
-    """Its parameter declarations, in order."""
     for node in nodes(function):
         if node.type == "parameter_list":
             return [c for c in node.named_children if "parameter_declaration" in c.type]
@@ -99,7 +97,6 @@ def parameters(function: Node) -> list[Node]:
 
 
 def first_name(node: Node | None) -> str:
-    """The name that an expression begins with."""
     while node is not None and node.type != "identifier":
         node = node.child_by_field_name("argument") or (
             node.named_children[0] if node.named_children else None

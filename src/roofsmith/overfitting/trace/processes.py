@@ -110,9 +110,7 @@ class Runner(Protocol):
         """
         ...
 
-    def close(self) -> None:
-        """End its process."""
-        ...
+    def close(self) -> None: ...
 
 
 class ArenaRunner(ABC):

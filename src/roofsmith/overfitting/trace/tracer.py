@@ -233,7 +233,6 @@ class _Log:
                 self._hits[number] += looked_up and not stored
 
     def trace(self, failure: Failure | None = None) -> Trace:
-        """All of it."""
         fresh, kept = (median(times) if times else None for times in self._times_s)
         return Trace(
             workload=self.workload.label,

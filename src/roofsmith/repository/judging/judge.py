@@ -13,7 +13,7 @@ import secrets
 import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 from typing import Literal
 
@@ -151,14 +151,26 @@ class CommandJudge:
         judge = copy.copy(self)
         judge._classes = self._classes if scope is None else scope.classes
         judge._glances = scope is not None and scope.glance
+        if scope is not None and scope.quick and self._spec.quick is not None:
+            judge._take_few([label for one in scope.classes for label in one.workloads])
         return judge._judged(candidate, incumbent, observer)
+
+    def _take_few(self, labels: Sequence[str]) -> None:
+        """Judge on a few rows alone, by the quick command."""
+        few = tuple(one for one in self._target.workloads if one.label in labels)
+        self._target = self._target.model_copy(update={"workloads": few})
+        self._labels = [one.label for one in few]
+        self._runs = replace(self._runs, few=few)
 
     def _judged(self, candidate: Built, incumbent: Built, observer: Observer) -> Judgement:
         begin, evidence = time.monotonic(), BenchmarkEvidence()
         outcome: Outcome = Passed()
         try:
             evidence.watch.look(incumbent.library)
-            self._check(candidate, observer)
+            if self._runs.few and not self._glances:
+                self._require_frozen(candidate)
+            else:
+                self._check(candidate, observer)
             self._gather(candidate, incumbent, evidence, observer)
             self._require_frozen(candidate)
             outcome = self._too_fast(self._counted(evidence)) or Passed()
@@ -179,6 +191,7 @@ class CommandJudge:
             kernels=tuple(evidence.kernels),
             whole_runs=tuple(evidence.whole_runs),
             metrics=evidence.readings(),
+            validation="quick" if self._runs.few else "full",
             self_reported=True,
             isolation=self.isolation,
             notes=(*evidence.notes, *evidence.wall_note(comparison, self._target.keep.error_rate)),
@@ -243,7 +256,11 @@ class CommandJudge:
             return
         self._measure(candidate, incumbent, evidence.first, evidence, observer)
         first = self._compared(evidence.first, self._target.keep.first)
+        sides: dict[Side, Built] = {"incumbent": incumbent, "candidate": candidate}
+        if self._runs.few:
+            return
         if first is None or not counts_twice(first):
+            self._time_kernels(sides, first, evidence, observer)
             return
         observer.stage("confirm", "running both again")
         if self._whole is not None:
@@ -254,10 +271,22 @@ class CommandJudge:
         self._measure(candidate, incumbent, evidence.again, evidence, observer)
         evidence.watch.forget(incumbent.library)
         again = self._compared(evidence.again, self._target.keep)
-        if self._timer is not None and again is not None and is_win(again):
-            observer.stage("profile", "by the target's own profiler")
-            sides: dict[Side, Built] = {"incumbent": incumbent, "candidate": candidate}
-            time_kernels(self._timer, sides, again, evidence, observer, self._target.keep)
+        sides = {"incumbent": incumbent, "candidate": candidate}
+        self._time_kernels(sides, again, evidence, observer)
+
+    def _time_kernels(
+        self,
+        sides: dict[Side, Built],
+        found: Comparison | None,
+        evidence: BenchmarkEvidence,
+        observer: Observer,
+    ) -> None:
+        """By the target's own profiler: whether it confirms a gain, else whether kernels lose."""
+        if self._timer is None or found is None:
+            return
+        observer.stage("profile", "by the target's own profiler")
+        claimed = found if is_win(found) else None
+        time_kernels(self._timer, sides, claimed, evidence, observer, self._target.keep)
 
     def _measure(
         self,

@@ -24,7 +24,7 @@ PATIENCE = 3
 def time_kernels(
     timer: CommandProfiler,
     kernels: dict[Side, Built],
-    claimed: Comparison,
+    claimed: Comparison | None,
     evidence: BenchmarkEvidence,
     observer: Observer,
     policy: KeepPolicy,
@@ -34,7 +34,7 @@ def time_kernels(
     Args:
         timer: the profiler.
         kernels: both checkouts.
-        claimed: what the script's number says, a win.
+        claimed: what the script's number says, where that is a win; None: what matters is a loss.
         evidence: that the pairs are added to.
         observer: is told how far it is.
         policy: noise band, and the time that may be spent beyond the fewest pairs.

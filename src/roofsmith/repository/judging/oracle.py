@@ -57,7 +57,6 @@ class _Own(Tolerated):
     """Nobody but the benchmark draws inputs."""
 
     def notes(self) -> Iterator[str]:
-        """That it does."""
         yield "inputs: the benchmark's own, and no others"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,7 +22,7 @@ from roofsmith.repository.rows import (
     changed_rows,
     failing,
 )
-from roofsmith.result_files import NoResultError, ResultFiles, read
+from roofsmith.result_files import NoResultError, ResultFiles, leave, read
 from roofsmith.shell import ShellRan, run_shell
 
 
@@ -42,6 +43,8 @@ class Runs:
     reader: Reader
     logs: Path
     """A folder in it for each candidate."""
+    few: tuple[Workload, ...] = ()
+    """Rows that are looked at alone, by the quick command; none: all, by the benchmark."""
     _tested: set[Path] = field(default_factory=set)
     """Checkouts whose test has passed; they don't change."""
 
@@ -83,7 +86,9 @@ class Runs:
             return Incorrect(reason="gate_failed", detail=wrong, log=ran.log)
         if not ran.passed:
             return Crashed(reason="benchmark_failed", detail=ran.told(), log=ran.log)
-        labels = [workload.label for workload in expected or ()]
+        labels = [workload.label for workload in self.few or expected or ()]
+        if self.few:  # it may print more than it was asked for
+            readings = tuple(one for one in readings if one.label in labels)
         if expected is not None and (other := changed_rows(labels, readings)):
             changed = changed_keys(expected, readings)
             if is_baseline or (changed and all(is_count(key) for key in changed)):
@@ -100,9 +105,14 @@ class Runs:
         if self.spec.results is not None:
             files = ResultFiles(built.library, self.spec.results, "results")
         command, deadline_s = self.spec.benchmark, self.spec.benchmark_deadline_s
+        if self.few and self.spec.quick is not None:
+            command = self.spec.quick
         ran = self._run(built, command, "benchmark", deadline_s)
         try:
-            return ran, (files.text(),) if files else (read(ran.output), _errors(ran))
+            if files is None:
+                return ran, (read(ran.output), _errors(ran))
+            leave(self.logs, built.candidate_id, "benchmark.csv", text := files.text())
+            return ran, (text,)
         except NoResultError as error:
             return ran, BadRowsError(str(error))
 
@@ -131,10 +141,15 @@ class Runs:
         folder = self.logs / built.candidate_id
         prints_rows = what == "benchmark" and self.spec.results is None
         return run_shell(
-            command, directory=built.library, environment=built.environment,
+            command, directory=built.library, environment=built.environment | self._asked(),
             deadline_s=deadline_s, log=folder / f"{what}.log",
             output=folder / f"{what}.csv" if prints_rows else None,
         )  # fmt: skip
+
+    def _asked(self) -> dict[str, str]:
+        """What the quick command is told."""
+        rows = [{**row.dims, **row.tags} for row in self.few]
+        return {"ROOFSMITH_ROWS": json.dumps(rows)} if self.few else {}
 
 
 def _errors(ran: ShellRan) -> str:
