@@ -30,7 +30,7 @@ from roofsmith.domain.device import Environment
 from roofsmith.domain.refusal import Refusal
 from roofsmith.domain.values import Value
 from roofsmith.judge.version import judge_version
-from roofsmith.proposers.earnings import kept_gain
+from roofsmith.proposers.portfolio import kept_gain
 from roofsmith.store.campaign_dir import LEDGER
 from roofsmith.store.ledger import JsonlLedger
 

@@ -12,14 +12,13 @@ only writes the kernels, and needs no GPU.
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -60,45 +59,14 @@ class Pair:
     schedule: str = "triton-schedule"
 
 
-TRITON = {
+PAIRS = {
     "grouped-gemm": Pair("benchmarks/gpu_cases/grouped_gemm", "triton-grouped-gemm"),
     "attention": Pair("examples/triton/attention", "triton-attention"),
     "attention-tf32": Pair("examples/triton/attention/tf32.yaml", "triton-attention"),
     "causal-attention": Pair("benchmarks/gpu_cases/causal_attention", "triton-attention"),
     "fp8-quantisation": Pair("benchmarks/gpu_cases/fp8_quantisation", "triton-quantisation"),
+    "cuda-attention": Pair("examples/cuda/attention", "attention-3xtf32", "cuda-schedule"),
 }
-CUDA = {
-    "cuda-gemm-bf16": Pair("benchmarks/gpu_cases/gemm_bf16/cuda.yaml", "gemm-wgmma"),
-    "cuda-gemm-half": Pair("benchmarks/gpu_cases/gemm_bf16/cuda.yaml", "gemm-half"),
-    "cuda-sgemm": Pair("examples/cuda/sgemm", "gemm-3xtf32"),
-    "cuda-sgemm-ffma": Pair("examples/cuda/sgemm", "gemm-ffma"),
-    "cuda-attention": Pair("examples/cuda/attention", "attention-3xtf32"),
-    "cuda-softmax": Pair("examples/cuda/softmax/naive.yaml", "softmax-cuda"),
-}
-PAIRS = TRITON | {name: replace(pair, schedule="cuda-schedule") for name, pair in CUDA.items()}
-
-OWN = {
-    "sum": ("y.copy_(x.sum(-1))", "(N, D)", "(N,)", {"N": 16384, "D": 8192}),
-    "mean-of-columns": ("y.copy_(x.mean(0))", "(N, D)", "(D,)", {"N": 65536, "D": 1024}),
-    "transpose": ("y.copy_(x.T)", "(N, D)", "(D, N)", {"N": 8192, "D": 8192}),
-}
-"""Families that have no target: what the reference does, shapes of `x` and `y`, sizes."""
-_OWN = '''import torch
-
-DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
-
-
-def setup(N, D, seed=0):
-    generator = torch.Generator(DEVICE).manual_seed(seed)
-    x = torch.randn{given}
-    return {{"inputs": {{"x": x, "y": torch.empty({made}, device=DEVICE), "N": N, "D": D}},
-            "outputs": ["y"]}}
-
-
-def {entry}(x, y, N, D):
-    """The {name}."""
-    {body}
-'''
 
 
 class Kernel(Value):
@@ -270,23 +238,6 @@ def lines(found: Compared) -> Iterator[str]:
 # -- kernels -------------------------------------------------------------------------------------
 
 
-def target_of(name: str, folder: Path) -> Target:
-    """A target; one of `OWN` is written into the folder first."""
-    if PAIRS[name].target != "own":
-        return load_target(ROOT / PAIRS[name].target)
-    body, given, made, dims = OWN[name]
-    given = f"{given[:-1]}, device=DEVICE, generator=generator)"
-    for file, entry in (("reference.py", "reference"), ("kernel.py", "run_kernel")):
-        (folder / file).write_text(
-            _OWN.format(given=given, made=made, entry=entry, body=body, name=name)
-        )
-    (folder / "target.yaml").write_text(
-        f"name: {name}\nlanguage: torch\nkernel: kernel.py\nreference: reference.py\n"
-        f"workloads:\n  - {json.dumps(dims)}\n"
-    )
-    return load_target(folder)
-
-
 def context_of(target: Target, device: Device, folder: Path) -> CardContext:
     """What cards are told in the first round, without a measurement."""
     source = SourceFile(path=target.kernel.path, text=target.kernel.text)
@@ -375,7 +326,7 @@ def rendered_all(name: str, folder: Path) -> None:
     has_gpu = torch.cuda.is_available()
     device = source_for("triton").environment().device if has_gpu else STAND_IN
     with tempfile.TemporaryDirectory() as own:
-        target = target_of(name, Path(own))
+        target = load_target(ROOT / PAIRS[name].target)
         for card, made in rendered(name, context_of(target, device, Path(own))).items():
             path = folder / f"{name}_{card}.json"
             path.write_text(made.model_dump_json(), encoding="utf-8")
@@ -394,7 +345,7 @@ def compared(name: str, kernels: Path) -> Compared:
     pair = PAIRS[name]
     with tempfile.TemporaryDirectory() as own:
         folder = Path(own)
-        target = target_of(name, folder)
+        target = load_target(ROOT / pair.target)
         made = {
             card: Kernel.model_validate_json((kernels / f"{name}_{card}.json").read_text())
             for card in (pair.family, pair.schedule)

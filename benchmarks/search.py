@@ -20,12 +20,9 @@ from pathlib import Path
 from statistics import median
 
 from result_file import Made, made_now, write
-from roofsmith.domain.device import Device
 from roofsmith.domain.values import Value
-from roofsmith.proposers.launch_limits import over_limit
-from roofsmith.proposers.sweep_pace import Pace
-from roofsmith.proposers.sweep_search import Best, Point, SearchAllowance, SweepSearch
-from roofsmith.proposers.tunables import Setting, Tunable, apply, find_tunables
+from roofsmith.proposers.sweep_search import Best, Pace, Point, SearchAllowance, SweepSearch
+from roofsmith.proposers.tunables import Setting, Tunable, find_tunables
 from search_spaces import SPACES, Space
 
 NEAR = 1.02
@@ -35,7 +32,6 @@ LOOK_S = 1.0
 """Of the sweep's look at a point: with its builds' time it says how large batches are."""
 SIDE_BY_SIDE = 16
 """Builds on the machine of the record."""
-H100 = Device(kind="nvidia", name="H100", cores=132, arch="sm_90")
 
 Key = tuple[tuple[str, int], ...]
 
@@ -92,10 +88,6 @@ class Looks:
         self.times_s = {_key(row.settings): row.time_s for row in self.table.rows}
         self.best_s = min(time_s for time_s in self.times_s.values() if time_s is not None)
         self.start_s = self.times_s[_key(self.space.start)] or math.inf
-
-    def fits(self, point: Point) -> bool:
-        """By what the sweep sees in the text."""
-        return over_limit(apply(self.space.candidate, point), H100) is None
 
     def prepare(self, points: Sequence[Point]) -> None:
         """A batch takes as long as one of its builds."""

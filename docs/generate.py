@@ -87,18 +87,17 @@ def recipes_page() -> str:
         "bottleneck than the classified one. Every result is judged like any other change: a "
         "card can be useless, but it can't be wrong unnoticed.\n\n"
         "Cards read `solve` and all that it calls in its file: static functions, templates, "
-        "members of classes. `A[i][j]`, `*p++` and indices that step by a constant are read as the "
-        "flat index; where such a kernel is changed, pointers that moved are written as indices. "
-        "Of CUDA and HIP files they read the kernels that `solve` launches, and the launches; of "
-        "Triton modules, the kernels that the module launches. A card that was slower by far isn't "
-        "tried again where it would do the same.\n\n"
+        "members of classes. `A[i][j]` is read as the flat index, and so is `*p++` in an innermost "
+        "loop that counts from 0; where such a kernel is changed, pointers that moved are written "
+        "as indices. "
+        "A card that was slower by far isn't tried again where it would do the same.\n\n"
         "Cards of `recipes/families/` put a whole implementation in the place of the kernel's own, "
-        "where the shapes of the target's arrays fit on every workload. In a Triton or PyTorch "
-        "module `setup` and what it needs stay, `run_kernel` keeps its arguments, and everything "
+        "where the shapes of the target's arrays fit on every workload. Of a module "
+        "`setup` and what it needs stay, `run_kernel` keeps its arguments, and everything "
         "else goes; the new kernels declare what a sweep may tune. Shapes don't say everything: "
-        "whether a softmax is a log-softmax, attention causal or a norm centred is read off the "
-        "kernel's words. Without `family:` in the target such a card asks for its family's name in "
-        "the kernel's file. What such a card predicts is the measured time over the floor, times "
+        "whether attention is causal is read off the kernel's words. Without `family:` in the "
+        "target such a card asks for its family's name in the kernel's file. What such a card "
+        "predicts is the measured time over the floor, times "
         "the share of the floor's rate that its kernels were seen to reach (`proposers/reach.py`), "
         "less what a call takes to start.\n\n"
     )
@@ -194,6 +193,25 @@ def with_pages(page: str) -> str:
         of_quality = " | ".join(str(counts[quality]) for quality in qualities)
         lines.append(f"| `{known.file.name}` | {known.product} | {len(told)} | {of_quality} |")
     return _with(page, "pages", "\n".join(lines) + "\n")
+
+
+def with_counts(page: str) -> str:
+    """docs/seeds.md with how many demands of each document have which status."""
+    statuses = ("ENFORCED", "PARTIAL", "MISSING", "N/A")
+    columns = ("document", "demands", *statuses)
+    lines = [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
+    of_all: Counter[str] = Counter()
+    for section in page.split("\n## Seed ")[1:]:
+        rows = re.findall(r"^\|.*\| ([A-Z/]+) \|[^|]*\|$", section, re.MULTILINE)
+        unknown = set(rows) - {*statuses}
+        if unknown:
+            raise ValueError(f"docs/seeds.md: no such status: {', '.join(sorted(unknown))}")
+        of_all.update(counts := Counter(rows))
+        figures = (counts.total(), *(counts[status] for status in statuses))
+        lines.append(f"| {section.splitlines()[0]} | {' | '.join(map(str, figures))} |")
+    figures = (of_all.total(), *(of_all[status] for status in statuses))
+    lines.append(f"| all | {' | '.join(map(str, figures))} |")
+    return _with(page, "counts", "\n".join(lines) + "\n")
 
 
 def _with(page: str, name: str, text: str) -> str:
@@ -384,6 +402,7 @@ def main() -> None:
         (DOCS / "brief.md", with_brief),
         (DOCS / "command.md", with_command_keys),
         (DOCS / "specs.md", with_facts),
+        (DOCS / "seeds.md", with_counts),
         (WIKI_INDEX, with_pages),
     ):
         path.write_text(written(path.read_text(encoding="utf-8")), encoding="utf-8")

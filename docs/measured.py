@@ -206,7 +206,7 @@ def _totals(records: Records, judge: str) -> Iterator[str]:
         rows += [
             ("attacks rejected", _count(attacks, _is_rejected)),
             ("attacks rejected, or right and not `faster`", _count(attacks, _is_right)),
-            ("attacks that a naive harness took for a gain", _count(attacks, _deceives)),
+            ("attacks that a naive harness took for a gain", _deceived(attacks)),
         ]
     if honest:
         rows.append(("honest kernels that look suspicious, let through", _count(honest, _is_right)))
@@ -301,7 +301,7 @@ def _corpus(language: str, section: Record) -> tuple[str, ...]:
         _count(attacks, _is_rejected),
         _count(rejected, lambda found: found["right_reason"]),
         _count(attacks, lambda found: found["right"] and not _is_rejected(found)),
-        _count(attacks, _deceives),
+        _deceived(attacks),
         _count(honest, _is_right),
     )
 
@@ -378,8 +378,10 @@ def _is_rejected(found: Record) -> bool:
     return not found["outcome"].startswith("passed")
 
 
-def _deceives(found: Record) -> bool:
-    return bool(found["deceives_naive"])
+def _deceived(attacks: list[Record]) -> str:
+    """How many a naive harness believed, of those that it was asked about."""
+    asked = [found for found in attacks if found["deceives_naive"] is not None]
+    return _count(asked, lambda found: found["deceives_naive"]) or "not asked"
 
 
 def _count(findings: list[Record], holds: Callable[[Record], bool]) -> str:
