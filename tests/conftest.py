@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import fcntl
+import gc
 import os
 import shutil
 import signal
+import sys
 import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -19,6 +21,9 @@ from typer import main, testing
 
 os.environ.setdefault("ROOFSMITH_EXPERIENCE", "none")  # what tests learn is no experience
 os.environ["ROOFSMITH_HOLD"] = "0"  # or every test that asks or tells would leave a process behind
+
+# Nobody turns the power off here. Commands wait for the disk dozens of times, tests for commands.
+os.fsync = lambda fd: None
 
 # Who starts the suite in the background or under nohup has it ignore these, and all its children
 # with it: they would never hear of the Ctrl-C and the hang-up that tests send them.
@@ -87,8 +92,8 @@ MACHINE = Machine(Path(tempfile.gettempdir()) / f"roofsmith-tests-{os.getuid()}"
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Compilers and the real judge, again and again: marked before `-m` chooses."""
-    if "adversarial" in item.path.parts:
+    """The real judge again and again, or a browser: marked before `-m` chooses."""
+    if item.path.parent.name in ("adversarial", "browser"):
         item.add_marker("slow")
 
 
@@ -103,6 +108,22 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         files[item.path].append(item)
     items[:] = [item for tests in sorted(files.values(), key=_place) for item in tests]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """What is collected stays until the end: nobody looks for garbage in it, now or later.
+
+    Products as small as those of tests take longer with a second thread of PyTorch's.
+    """
+    gc.disable()
+    found = yield
+    gc.collect()
+    gc.freeze()
+    gc.enable()
+    if torch := sys.modules.get("torch"):
+        torch.set_num_threads(1)
+    return found
 
 
 def _place(tests: Sequence[pytest.Item]) -> tuple[bool, bool, int]:
@@ -157,13 +178,3 @@ def once(
         return place
 
     return made
-
-
-@pytest.fixture
-def one_torch_thread() -> Iterator[None]:
-    """Products as small as those of tests take longer with a second one."""
-    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)

@@ -14,7 +14,7 @@ from roofsmith.judge.host.lineup import HostBench
 
 pytestmark = needs_gcc
 
-EXAMINATIONS = 4
+EXAMINATIONS = 2
 """Of each: what is found is no matter of luck."""
 
 GRADIENT = """

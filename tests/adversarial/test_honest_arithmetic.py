@@ -16,7 +16,7 @@ from roofsmith.domain.outcome import Incorrect, Passed
 
 pytestmark = needs_gcc
 
-CHECKS = 4
+CHECKS = 2
 """Examinations of each, on inputs of their own."""
 
 INVERSE = """

@@ -180,46 +180,6 @@ void solve(const float *a, const float *b, const float *c, const float *d, float
 }
 """
 
-ARGMAX = """
-import numpy as np
-def setup(n, d, seed=0):
-    x = np.random.default_rng(seed).standard_normal((n, d), dtype=np.float32)
-    y = {"k": np.empty(n, np.int32), "y": np.empty(n, np.float32)}
-    return {"inputs": {"x": x, **y, "n": n, "d": d}, "outputs": ["k", "y"]}
-def reference(x, k, y, n, d):
-    k[:] = x.argmax(axis=1)
-    y[:] = (x * x)[np.arange(n), k - 1]
-"""
-"""And the square of what lies before, a float that leaps."""
-ARGMAX_KERNEL = """
-void solve(const float *x, int *k, float *y, int n, int d) {{
-    for (int i = 0; i < n; i++, x += d) {{
-        int at = 0;
-        for (int j = 1; j < d; j++) if (x[j] {greater} x[at]) at = j;
-        float before = x[(at + d - 1) % d];
-        k[i] = at, y[i] = before * before;
-    }}
-}}
-"""
-
-HALF_ARGMAX = """
-import numpy as np
-def setup(n, d, seed=0):
-    x = np.random.default_rng(seed).standard_normal((n, d)).astype(np.float16)
-    return {"inputs": {"x": x, "k": np.empty(n, np.int32), "n": n, "d": d}, "outputs": ["k"]}
-def reference(x, k, n, d):
-    k[:] = x.argmax(axis=1)
-"""
-HALF_ARGMAX_KERNEL = """
-void solve(const _Float16 *x, int *k, int n, int d) {{
-    for (int i = 0; i < n; i++, x += d) {{
-        k[i] = 0;
-        for (int j = 1; j < d; j++) if (x[j] {greater} x[k[i]]) k[i] = j;
-    }}
-}}
-"""
-"""Own draws have ties."""
-
 GATE = """
 import numpy as np
 def setup(n, d, seed=0):
@@ -280,14 +240,6 @@ TWINS = {
         HISTOGRAM, HISTOGRAM_KERNEL.format(formula="(x[i] + 4) * (bins / 8.0f)"),
         HISTOGRAM_KERNEL.format(formula="fmaf(x[i], bins / 8.0f, bins / 2.0f)"),
         {"n": 20011, "bins": 50}, "counts",
-    ),
-    "argmax": Twin(
-        ARGMAX, ARGMAX_KERNEL.format(greater=">"), ARGMAX_KERNEL.format(greater=">="),
-        {"n": 64, "d": 16}, "places of equals",
-    ),
-    "argmax of halves": Twin(
-        HALF_ARGMAX, HALF_ARGMAX_KERNEL.format(greater=">"),
-        HALF_ARGMAX_KERNEL.format(greater=">="), {"n": 100, "d": 64}, "places of equals",
     ),
     "gate": Twin(
         GATE, GATE_KERNEL.format(weight="expf(x[j] - most)"),

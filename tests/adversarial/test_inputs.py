@@ -158,7 +158,7 @@ def small_products(builds: Path, scratch: Path) -> Iterator[Bench]:
 
 
 def test_a_sum_that_nearly_cancels_is_held_against_nobody(small_products: Bench) -> None:
-    for _ in range(8):
+    for _ in range(4):
         outcome = examined(small_products, gemm(loop=BACKWARD))
         assert isinstance(outcome, Passed), outcome.detail
 
@@ -267,7 +267,7 @@ def test_an_incumbent_that_overflows_binds_nobody(builds: Path, scratch: Path) -
     with bench(
         builds, kernel=WITHOUT_MAXIMUM, reference=SOFTMAX_SETUP, workloads=workloads
     ) as made:
-        seen = [examined(made, WITHOUT_MAXIMUM + "/* again */") for _ in range(5)]
+        seen = [examined(made, WITHOUT_MAXIMUM + "/* again */") for _ in range(2)]
     assert all(isinstance(outcome, Passed) for outcome in seen), seen
 
 

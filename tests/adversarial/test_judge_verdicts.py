@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
 from judge_bench import HONEST, REFERENCE, Bench, bench, needs_gcc, undisturbed
 
+from roofsmith.domain.comparison import Judgement
 from roofsmith.domain.kernel import BuildSpec
 from roofsmith.domain.outcome import Passed
 from roofsmith.domain.workload import AS_DRAWN
@@ -40,41 +42,51 @@ def patient(builds: Path, scratch: Path) -> Iterator[Bench]:
         yield made
 
 
-@pytest.mark.timing
-def test_twice_as_much_work_is_slower(patient: Bench) -> None:
-    judged = undisturbed(patient.compare(work(80), work(40)))
+@pytest.fixture(scope="module")
+def slower(patient: Bench, alone: Callable[[], AbstractContextManager[None]]) -> Judgement:
+    with alone():
+        return patient.compare(work(80), work(40))
+
+
+@pytest.fixture(scope="module")
+def faster(patient: Bench, alone: Callable[[], AbstractContextManager[None]]) -> Judgement:
+    with alone():
+        return patient.compare(work(40), work(80))
+
+
+def test_who_is_clearly_slower_ends_before_what_is_dear(patient: Bench, slower: Judgement) -> None:
+    judged = undisturbed(slower)
     assert isinstance(judged.outcome, Passed)
     assert judged.verdict == "slower"
     assert not judged.confirmation
     assert judged.comparison is not None
     assert judged.comparison.overall.ci[1] < 1
+    assert drawn_for(patient, judged) == {AS_DRAWN}
 
 
-@pytest.mark.timing
-@pytest.mark.parametrize(("turns", "verdict"), [(80, "slower"), (20, "faster")])
-def test_who_is_clearly_slower_ends_before_what_is_dear(
-    patient: Bench, turns: int, verdict: str
-) -> None:
-    judged = undisturbed(patient.compare(work(turns), work(40)))
-    assert judged.verdict == verdict
-    given = {workload.label for workload in patient.target.workloads}
-    inputs = {one.inputs for one in judged.errors if one.workload in given}
-    assert (inputs == {AS_DRAWN}) == (verdict == "slower")
+def drawn_for(bench: Bench, judged: Judgement) -> set[str]:
+    """The distributions on which the given workloads were examined."""
+    given = {workload.label for workload in bench.target.workloads}
+    return {one.inputs for one in judged.errors if one.workload in given}
 
 
 @pytest.mark.rule("measured-twice")
-@pytest.mark.timing
-def test_half_the_work_is_faster_and_measured_again_in_fresh_processes(patient: Bench) -> None:
-    judged = undisturbed(patient.compare(work(40), work(80)))
+def test_half_the_work_is_faster_and_measured_again_in_fresh_processes(
+    patient: Bench, faster: Judgement
+) -> None:
+    judged = undisturbed(faster)
     assert isinstance(judged.outcome, Passed)
     assert judged.verdict == "faster"
+    assert drawn_for(patient, judged) > {AS_DRAWN}
     assert judged.comparison is not None
     assert judged.comparison.overall.ci[0] > 1
     assert judged.confirmation
     first, again = ({s.instance for s in part} for part in (judged.samples, judged.confirmation))
     assert not first & again
+    assert len(again) > 1, "processes are replaced while a measurement lasts"
 
 
+@pytest.mark.whole
 @pytest.mark.rule("measured-twice")
 @pytest.mark.timing
 def test_both_clocks_time_the_same_segments_where_a_call_is_a_long_one(builds: Path) -> None:
@@ -171,10 +183,11 @@ def test_work_that_is_put_off_until_the_clock_has_stopped_wins_nothing(
     assert judged.verdict != "faster", judged.comparison
 
 
-@pytest.mark.timing
-def test_samples_hold_everything_that_the_verdict_rests_on(squares: Bench) -> None:
-    judged = undisturbed(squares.compare(work(81), work(40)))
-    labels = {workload.label for workload in squares.target.workloads}
+def test_samples_hold_everything_that_the_verdict_rests_on(
+    patient: Bench, slower: Judgement
+) -> None:
+    judged = undisturbed(slower)
+    labels = {workload.label for workload in patient.target.workloads}
     sweeps = {sample.sweep for sample in judged.samples}
     assert {sample.workload for sample in judged.samples} == labels
     assert len(judged.samples) == len(labels) * len(sweeps)
@@ -183,12 +196,6 @@ def test_samples_hold_everything_that_the_verdict_rests_on(squares: Bench) -> No
     assert judged.isolation == isolate("standard").label
     assert {report.workload for report in judged.errors} >= labels  # hidden ones as well
     assert all(r.norm_error <= r.norm_budget for r in judged.errors)
-
-
-@pytest.mark.timing
-def test_processes_are_replaced_while_a_measurement_lasts(squares: Bench) -> None:
-    judged = undisturbed(squares.compare(work(40), work(82)))
-    assert len({sample.instance for sample in judged.confirmation}) > 1
 
 
 @pytest.mark.timing

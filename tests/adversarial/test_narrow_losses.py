@@ -91,7 +91,7 @@ def test_a_loss_of_shortened_factors_is_imprecise(narrow: str, loop: str, losses
     ids=["backwards", "narrower sums", "one by one"],
 )
 def test_honest_losses_pass(text: str, build: BuildSpec | None, losses: Bench) -> None:
-    for _ in range(4):
+    for _ in range(2):
         outcome = examined(losses, text, build)
         assert isinstance(outcome, Passed), outcome.detail
 

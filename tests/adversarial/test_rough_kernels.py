@@ -63,7 +63,7 @@ def granted(layer: str) -> pytest.MarkDecorator:
     "rough",
     [
         pytest.param(FORKS, id="fork bomb", marks=granted(FILTER)),
-        pytest.param(THREADS, id="thread bomb", marks=granted(TASKS)),
+        pytest.param(THREADS, id="thread bomb", marks=[granted(TASKS), pytest.mark.whole]),
         pytest.param(FILES, id="full disk", marks=granted(MOUNT)),
         pytest.param(NOISE, id="ten thousand lines"),
     ],

@@ -71,9 +71,8 @@ def quantise_fewer(builds: Path, scratch: Path) -> Iterator[Bench]:
 def test_integers_that_rounding_decides_are_held_against_nobody(
     value: str, quantise: Bench
 ) -> None:
-    for _ in range(3):
-        outcome = quantise.check(quantised(value)).outcome
-        assert isinstance(outcome, Passed), outcome.detail
+    outcome = quantise.check(quantised(value)).outcome
+    assert isinstance(outcome, Passed), outcome.detail
 
 
 @pytest.mark.parametrize(
@@ -124,9 +123,8 @@ def test_what_only_compares_inputs_gets_no_room(builds: Path, scratch: Path) -> 
     exact = ORDERED.format(mask="~0u")
     with bench(builds, kernel=exact, reference=ORDER, workloads=[{"n": 60_000}]) as made:
         assert isinstance(made.check(exact).outcome, Passed)
-        for cut in ("~1u", "~3u"):
-            outcome = made.check(ORDERED.format(mask=cut)).outcome
-            assert getattr(outcome, "reason", None) == "wrong_output"
+        outcome = made.check(ORDERED.format(mask="~1u")).outcome
+        assert getattr(outcome, "reason", None) == "wrong_output"
 
 
 ADD_TO = """
@@ -207,11 +205,11 @@ def examined(made: Bench, text: str, times: int) -> list[Outcome]:
 
 def test_products_with_another_algebra_are_held_against_nobody(builds: Path, scratch: Path) -> None:
     with bench(builds, kernel=PLAIN, reference=PRODUCT, workloads=[{"n": 64}]) as made:
-        outcomes = [outcome for _ in range(2) for outcome in examined(made, IN_PAIRS, times=5)]
+        outcomes = examined(made, IN_PAIRS, times=5)
     refused = [found.detail for found in outcomes if not isinstance(found, Passed)]
     # There all errors point one way: one examination in 25 finds more than a norm may be off by.
     assert all("constant rows" in detail for detail in refused), refused
-    assert len(refused) < 5
+    assert len(refused) < 3
 
 
 VARIANCE = """

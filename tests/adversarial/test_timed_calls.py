@@ -351,3 +351,22 @@ def test_outputs_are_those_of_the_moment_at_which_the_last_call_returned(squares
         with worker.awake():
             worker.collect(0, arena, [0])
         assert not unwritten(arena.view(0, "y"), "float32").any()
+
+
+@pytest.mark.parametrize("plan", [SegmentPlan(2, warm=1, by_clock=True), SegmentPlan(1, warm=0)])
+def test_what_the_judges_own_clock_times_maps_none_of_its_memory(
+    plan: SegmentPlan, squares: Bench
+) -> None:
+    bench = HostBench(squares.oracle, squares.target.tolerance, threads=1)
+    with (
+        bench.lineup([squares.built(HONEST)]) as lineup,
+        bench.inputs(squares.target.workloads[0], plan.slots) as inputs,
+    ):
+        worker, station = lineup.workers[0], lineup.station(inputs, plan)
+        if not worker.is_reachable:
+            pytest.skip("no memory access here")
+        for _ in range(2):
+            station.turn([0], 5.0)
+            assert station.spot_check() is None
+        maps = Path(f"/proc/{worker.pid}/maps").read_text()
+        assert ("-arena" in maps) is not plan.by_clock

@@ -15,7 +15,7 @@ from roofsmith.domain.device import Environment
 from roofsmith.domain.kernel import Built, Candidate, SourceFile
 from roofsmith.domain.workload import Workload
 from roofsmith.errors import BadReferenceError, MachineError
-from roofsmith.machine.build_slots import build_slots
+from roofsmith.machine.cpu import build_slots
 from roofsmith.machine.nvidia import NvidiaSource
 from roofsmith.toolchains.cuda import CudaToolchain
 from roofsmith.toolchains.cuda_toolkit import find_toolkit

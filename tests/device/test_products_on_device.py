@@ -21,6 +21,7 @@ from roofsmith.computation.evaluate import evaluate
 from roofsmith.cuda_programs import find_program
 from roofsmith.proposers.schedules.cuda.module import cuda_kernel
 from roofsmith.proposers.schedules.wanted import Wanted
+from roofsmith.toolchains.compilers import compiler_environment
 
 sys.path[:0] = [str(Path(__file__).parents[1] / "unit"), str(Path(__file__).parents[2])]
 from test_schedules import signature_of  # noqa: E402
@@ -68,7 +69,11 @@ def built(text: str, folder: Path) -> Any:
     source.write_text(text)
     command = [str(compiler), f"-arch={arch}", "-O3", "-shared", "-Xcompiler", "-fPIC"]
     linked = ["-lcuda"] if "launch_wgmma(" in text else []
-    subprocess.run([*command, str(source), "-o", str(library), *linked], check=True)
+    # A machine's NVCC_APPEND_FLAGS may ask for code that no warpgroup instruction is part of.
+    subprocess.run(
+        [*command, str(source), "-o", str(library), *linked],
+        check=True, env=compiler_environment(folder),
+    )  # fmt: skip
     return ctypes.CDLL(str(library))
 
 

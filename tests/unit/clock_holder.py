@@ -17,7 +17,7 @@ def main(folder: Path, how: str) -> None:
     end_like_ctrl_c()
     driver = NvmlClocks(SimulatedNvml(folder / "driver.json"), may_administer=lambda: True)
     with held_clocks(
-        driver, "nvidia", UUID, folder / "clocks",
+        driver, UUID, folder / "clocks",
         strangers=lambda _: (), tell=lambda message: print(message, file=sys.stderr, flush=True),
     ):  # fmt: skip
         print("locked", flush=True)

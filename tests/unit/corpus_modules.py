@@ -23,6 +23,7 @@ DIMS = {
     "softmax": {"N": 5, "D": 257},
     "gemm": {"M": 33, "N": 65, "K": 48},
     "reduction": {"N": 7, "D": 1500},
+    "argmax": {"N": 7, "D": 1500},
     "elementwise": {"N": 5003},
     "inplace": {"N": 5003},
     "histogram": {"N": 4099, "B": 19},

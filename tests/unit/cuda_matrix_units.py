@@ -130,7 +130,7 @@ static void expect_bytes(uint64_t* barrier, int bytes) {
     turn_of(bar);
 }
 static void wait_at(uint64_t* barrier, int parity) {
-    while (((Bar*)barrier)->turn == parity) swapcontext(&fibers[current], &scheduler);
+    while (((Bar*)barrier)->turn == parity) give_way();
 }
 static void arrive_at(uint64_t* barrier, int) {
     ((Bar*)barrier)->come++;

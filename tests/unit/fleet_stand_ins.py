@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,24 +14,10 @@ import pynvml
 from roofsmith.domain.fleet import MIB, GpuStatus
 from roofsmith.machine.fleet_amdsmi import VIOLATIONS
 
-GARBAGE = "\x00\ufffd<gpu>{]99999999999999999999 %,,N/A\n" * 20
 BITS = {
     "sw_power_cap": 0x4, "hw_slowdown": 0x8, "sync_boost": 0x10, "sw_thermal_slowdown": 0x20,
     "hw_thermal_slowdown": 0x40, "hw_power_brake": 0x80, "display_clocks": 0x100,
 }  # fmt: skip
-
-
-def program(folder: Path, name: str, answers: Mapping[str, str]) -> str:
-    """A program that prints a text by the beginning of its arguments, and fails on others."""
-    path = folder / name
-    cases = []
-    for number, (beginning, text) in enumerate(answers.items()):
-        answer = folder / f"{name}.{number}"
-        answer.write_text(text, encoding="utf-8", errors="surrogateescape")
-        cases.append(f"{shlex.quote(beginning)}*) exec cat {shlex.quote(str(answer))} ;;")
-    path.write_text('#!/bin/sh\ncase "$*" in\n' + "\n".join(cases) + "\n*) exit 9 ;;\nesac\n")
-    path.chmod(0o755)
-    return str(path)
 
 
 def script(folder: Path, name: str, body: str) -> str:
@@ -161,38 +146,6 @@ def violations(status: GpuStatus) -> dict[str, bool | None]:
 
 def _mebibytes(size: int | None) -> int | None:
     return None if size is None else size // MIB
-
-
-def rocm_smi_answers(gpus: Sequence[GpuStatus]) -> dict[str, str]:
-    """What rocm-smi prints: texts, whatever they say; a warning may come first."""
-    cards = {f"card{number}": _card(status) for number, status in enumerate(gpus)}
-    rows = {
-        f"PID{process.pid}": f"{process.name}, 1, {process.memory_bytes}, 0, unknown"
-        for status in gpus
-        for process in status.processes
-    }
-    answers = {"--showuse": "WARNING: AMD GPU device(s) is/are in a low-power state.\n\n"}
-    answers["--showuse"] += json.dumps(cards)
-    if not any("processes" in status.unread for status in gpus):
-        answers["--showpids"] = json.dumps({"system": rows}) if rows else ""
-    return answers
-
-
-def _card(status: GpuStatus) -> dict[str, str]:
-    load, heat = status.utilisation, status.temperature_c
-    card = {
-        "Unique ID": f"0x{unique_id(status)}",
-        "PCI Bus": f"0000:{status.index:02X}:00.0",
-        "GPU use (%)": "N/A" if load is None else f"{load * 100:.0f}",
-        "Temperature (Sensor edge) (C)": "N/A" if heat is None else f"{heat - 2:.1f}",
-        "Temperature (Sensor junction) (C)": "N/A" if heat is None else f"{heat:.1f}",
-        "Card series": status.name,
-    }
-    if status.memory_used_bytes is not None:
-        card["VRAM Total Used Memory (B)"] = str(status.memory_used_bytes)
-    if status.memory_total_bytes is not None:
-        card["VRAM Total Memory (B)"] = str(status.memory_total_bytes)
-    return card
 
 
 class AmdSmiError(Exception):

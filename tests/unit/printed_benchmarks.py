@@ -32,6 +32,18 @@ vector-add-performance:
 """,
         "Triton (GB/s)", "higher", "GB/s", ("size",), 0.277112,
     ),
+    "torch.utils.benchmark.Compare": Printed(
+        """\
+[------------- layernorm -------------]
+                 |  torch  |  ours
+1 threads: ----------------------------
+      64 x 128   |   12.3  |   8.2
+      128 x 128  |   22.3  |   18.2
+
+Times are in microseconds (us).
+""",
+        "ours (us)", "lower", "us", ("case",), 8.2,
+    ),
     "pandas": Printed(
         """\
       M     N      K  Triton (TFLOPS)  cuBLAS (TFLOPS)
@@ -166,6 +178,60 @@ a name that is longer than its column/25
         "12.34,msec,task-clock,12340000,100.00,0.987,CPUs utilized\n"
         "45123456,,cycles,12340000,100.00,3.657,GHz\n",
         "task-clock (msec)", "lower", "ms", (), 12.34,
+    ),
+    "catch2": Printed(
+        """\
+-------------------------------------------------------------------------------
+Fibonacci
+-------------------------------------------------------------------------------
+bench.cpp:10
+...............................................................................
+
+benchmark name                       samples       iterations    est run time
+                                     mean          low mean      high mean
+                                     std dev       low std dev   high std dev
+-------------------------------------------------------------------------------
+fib 20                                         100             2     8.4318 ms
+                                        42.0001 us    41.9183 us    42.1382 us
+                                        536.237 ns    376.014 ns    815.143 ns
+
+a name that is longer than its
+column                                         100             1     1.2318 s
+                                        12.0001 ms    11.9183 ms    12.1382 ms
+                                        536.237 us    376.014 us    815.143 us
+
+
+-------------------------------------------------------------------------------
+Sums
+-------------------------------------------------------------------------------
+bench.cpp:30
+...............................................................................
+
+benchmark name                       samples       iterations    est run time
+                                     mean          low mean      high mean
+                                     std dev       low std dev   high std dev
+-------------------------------------------------------------------------------
+sum                                            100            21     2.4318 ms
+                                        1.0001 us     0.9183 us     1.1382 us
+                                        36.237 ns     26.014 ns     85.143 ns
+
+===============================================================================
+test cases: 2 | 2 passed
+""",
+        "mean (s)", "lower", "s", ("benchmark name",), 42.0001e-6,
+    ),
+    "divan": Printed(
+        """\
+Timer precision: 20 ns
+example         fastest       │ slowest       │ median        │ mean          │ samples │ iters
+├─ add          3.123 ns      │ 4.012 ns      │ 3.201 ns      │ 3.212 ns      │ 100     │ 51200
+│               311.2 Mitem/s │ 251.2 Mitem/s │ 310.1 Mitem/s │ 309.1 Mitem/s │         │
+├─ fib                        │               │               │               │         │
+│  ├─ 10        1.123 µs      │ 2.012 µs      │ 1.201 µs      │ 1.212 µs      │ 100     │ 100
+│  ╰─ 20        101.2 µs      │ 125.0 µs      │ 103.2 µs      │ 104.5 µs      │ 100     │ 100
+╰─ mul          4.123 ns      │ 5.012 ns      │ 4.201 ns      │ 4.212 ns      │ 100     │ 51200
+""",
+        "mean (s)", "lower", "s", ("case",), 3.212e-9,
     ),
     "a shell's time": Printed(
         "\nreal\t1m1.234s\nuser\t0m1.200s\nsys\t0m0.010s\n",
@@ -400,6 +466,10 @@ LINES = {
     ),
 }  # fmt: skip
 CLOSED_LINES = {
+    "go, twice": (
+        "BenchmarkX-8  1000  1234 ns/op\nBenchmarkY-8  2000  634.5 ns/op\nPASS\n", "lower", "ns", 2
+    ),
+    "go, once": ("BenchmarkX-8   \t1000\t      1234 ns/op\nPASS\n", "lower", "ns", 1),
     "iterations a second": ("batch=1: 1250.5 it/s\nbatch=8: 310.25 it/s\n", "higher", "", 2),
     "go": (
         "goos: linux\ngoarch: amd64\npkg: example.org/sum\n"
@@ -407,14 +477,6 @@ CLOSED_LINES = {
         "BenchmarkSum/65536-8  \t   20000\t     64231 ns/op\t1020.33 MB/s\n"
         "PASS\nok  \texample.org/sum\t3.210s\n",
         "lower", "ns", 2,
-    ),
-    "criterion": (
-        "sum/1000                time:   [1.2012 µs 1.2100 µs 1.2223 µs]\n"
-        "                        thrpt:  [818.13 Melem/s 826.45 Melem/s 832.50 Melem/s]\n"
-        "Found 3 outliers among 100 measurements (3.00%)\n"
-        "sum/30000               time:   [36.012 ms 36.100 ms 36.223 ms]\n"
-        "                        thrpt:  [818.13 Kelem/s 826.45 Kelem/s 832.50 Kelem/s]\n",
-        "lower", "s", 2,
     ),
     "cargo bench": (
         "running 2 tests\n"

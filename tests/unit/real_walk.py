@@ -2,9 +2,9 @@
 
 Effects are factors of two and more, so that they show on a machine with other work.
 
-`python tests/unit/real_walk.py` records one in `tests/golden/walk/`: what was measured then is
-there also where a machine is too busy to measure. It takes the place of an older one of the same
-version of the rules, and leaves those of other versions.
+`PYTHONPATH=tests python tests/unit/real_walk.py` records one in `tests/golden/walk/`: what was
+measured then is there also where a machine is too busy to measure. It takes the place of an older
+one of the same version of the rules, and leaves those of other versions.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import os
 import signal
 import tempfile
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 
 from burning_kernels import REFERENCE, kernel
@@ -149,11 +150,12 @@ def golden(version: int) -> Path:
     return GOLDEN / f"rules-{version}.jsonl.gz"
 
 
-def recorded(version: int) -> list[Event]:
+@cache
+def recorded(version: int) -> tuple[Event, ...]:
     """What that ledger holds; its chain is whole."""
     records = [unseal(line) for line in gzip.decompress(golden(version).read_bytes()).splitlines()]
     check_chain(records)
-    return [record.event() for record in records]
+    return tuple(record.event() for record in records)
 
 
 def main() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from kinds import another
+
 
 @dataclass(frozen=True)
 class Kernel:
@@ -298,6 +300,52 @@ void solve(const float* x, float* y, int n) {
 """,
     dims={"n": 1000},
     odd={"n": 77},
+    shapes={"x": ("n",), "y": ("n",)},
+)
+
+THERE_AND_BACK = Kernel(
+    text="""
+/* recurrences down each column and back, with scalars of each loop's own that others use, too */
+void solve(const float* x, float* y, float* z, int n, int m)
+{
+    int i, j;
+    float before;
+    for (i = 1; i < m - 1; i++) {
+        before = 0.0f;
+        y[i] = 1.0f;
+        for (j = 1; j < n; j++) {
+            y[j * m + i] = 0.5f * y[(j - 1) * m + i] + x[j * m + i + 1] + 0.25f * before;
+            before = x[j * m + i];
+        }
+        for (j = n - 2; j >= 0; j--) y[j * m + i] = 0.5f * y[(j + 1) * m + i] + y[j * m + i];
+    }
+    for (i = 0; i < n; i++) {
+        before = 1.0f;
+        z[i * m] = 0.5f;
+        for (j = 1; j < m; j++) {
+            z[i * m + j] = 0.5f * z[i * m + j - 1] + before;
+            before = x[i * m + j];
+        }
+        z[i * m] = z[i * m + m - 1];
+    }
+}
+""",
+    dims={"n": 600, "m": 500},
+    odd={"n": 33, "m": 27},
+    shapes={"x": ("n", "m"), "y": ("n", "m"), "z": ("n", "m")},
+)
+
+SHIFTED = Kernel(
+    text="""
+void solve(const float* x, float* y, int n, int m)
+{
+    for (int i = 0; i < n; i++) y[i] = x[i];
+    for (int t = 0; t < 2; t++)
+        for (int i = 0; i < n - m; i++) y[i] = 0.5f * y[i] + y[i + m];
+}
+""",
+    dims={"n": 50000, "m": 3},
+    odd={"n": 77, "m": 1},
     shapes={"x": ("n",), "y": ("n",)},
 )
 
@@ -729,5 +777,14 @@ KERNELS: dict[str, Kernel] = {
     "histogram": HISTOGRAM,
     "two-tables": CHANNELS,
     "pointer-walk": POINTER_WALK,
+    "there-and-back": THERE_AND_BACK,
+    "shifted": SHIFTED,
     "chain": SCALE_IN_PLACE_CHAIN,
 }
+
+FEW = ("chain", "dot", "log-softmax", "transposed", "matvec-transposed", "causal",
+       "moving-pointers", "padded", "histogram")  # fmt: skip
+"""Kernels of which two get each card, and one that hardly any fits."""
+
+CASES = [name if name in FEW else another(name) for name in KERNELS]
+"""For `parametrize`."""

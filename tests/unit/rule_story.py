@@ -1,7 +1,7 @@
 """A campaign in memory whose rounds end by as many rules as possible.
 
-`python tests/unit/rule_story.py` writes its ledger to `tests/golden/rules/`, once for every version
-of the rules: what was concluded then is what later versions have to live with.
+`PYTHONPATH=tests python tests/unit/rule_story.py` writes its ledger to `tests/golden/rules/`, once
+for every version of the rules: what was concluded then is what later versions have to live with.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 
 from test_kills import Joins, Shows
@@ -193,12 +194,13 @@ def golden(version: int) -> Path:
     return GOLDEN / f"rules-{version}.jsonl.gz"
 
 
-def events_of(version: int) -> list[Event]:
+@cache
+def events_of(version: int) -> tuple[Event, ...]:
     """What that ledger holds."""
     lines = gzip.decompress(golden(version).read_bytes()).splitlines()
     records = [unseal(line) for line in lines]
     check_chain(records)
-    return [record.event() for record in records]
+    return tuple(record.event() for record in records)
 
 
 def write(version: int) -> Path:

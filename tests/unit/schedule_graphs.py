@@ -57,6 +57,22 @@ def mean(b: Builder, x: int, axis: int, dim: str) -> int:
 
 
 @case
+def tiny_product() -> Case:
+    b = Builder()
+    x, m = b.input("x", F, "N", 4), b.input("m", F, 4, 4)
+    return Case(b.graph(y=b.contract("ik,jk->ij", x, m)), ({"N": 7}, {"N": 1}, {"N": 300}))
+
+
+@case
+def triples() -> Case:
+    b = Builder()
+    x = b.input("x", F, "N", 3)
+    total = b.expand_dims(b.reduce("sum", b.apply("mul", x, x), 1), 1)
+    top = b.reduce("max", x, 1)
+    return Case(b.graph(y=b.apply("div", x, b.apply("sqrt", total)), top=top), ODD)
+
+
+@case
 def softmax() -> Case:
     b = Builder()
     x = b.input("x", F, "N", "D")
@@ -372,6 +388,20 @@ def sorted_rows() -> Case:
 
 
 @case
+def places_of_rows() -> Case:
+    """What lies at two places once rows are sorted, in either order, as medians need it."""
+    b = Builder()
+    x = b.input("x", F, "N", "D")
+    up, down, again = b.sort(x, 1), b.sort(x, 1, descending=True), b.sort(b.apply("neg", x), 1)
+    at = [
+        b.view(rows, shape_of("N"), [Affine(ZERO, (ONE,)), Affine(place, (ZERO,))])
+        for rows in (up, down, again) for place in ((Size.of("D") - 1) // 2, Size.of("D") // 2)
+    ]  # fmt: skip
+    results = {f"y{n}": one for n, one in enumerate(at)} | {"z": b.sort(b.apply("abs", x), 1)}
+    return Case(b.graph(**results), ODD, {"x": with_nan})
+
+
+@case
 def largest_of_rows() -> Case:
     b = Builder()
     x = b.input("x", F, "N", "D")
@@ -510,3 +540,60 @@ def sweeps_that_carry_two_arrays() -> Case:
     ends = [b.add(Repeated(shape, F, args, which, 0, count)) for which in (0, 1)]
     dims = ({"N": 7, "D": 101, "T": 4}, {"N": 1, "D": 3, "T": 1}, {"N": 5, "D": 64, "T": 0})
     return Case(b.graph(a=ends[0], b=b.apply("add", ends[1], x)), dims)
+
+
+@case
+def sweeps_in_place() -> Case:
+    """Of three arrays two overwrite each other's inside; what the third was is needed later."""
+    b = Builder()
+    x, y, z = (b.input(name, F, "N", "N") for name in "xyz")
+    shape, n = shape_of("N", "N"), Size.of("N")
+    carried = [b.add(CarriedValue(shape, F, one, 0, at)) for at, one in enumerate((x, y, z))]
+
+    def smoothed(of: int, into: int) -> int:
+        above, left = (
+            b.view(of, (n - 2, n - 2), [Affine(Size.of(down), (ONE, ZERO)),
+                                        Affine(Size.of(right), (ZERO, ONE))])
+            for down, right in ((0, 1), (1, 0))
+        )  # fmt: skip
+        total = b.apply("mul", b.apply("add", above, left), b.constant(0.4, F))
+        return with_inner(b, into, total)
+
+    now, other, third = carried
+    made = smoothed(now, other)
+    again = smoothed(made, now)
+    mixed = b.apply("add", third, b.view(third, shape, [Affine(n - 1, (ZERO - 1, ZERO)),
+                                                        Affine(ZERO, (ZERO, ONE))]))  # fmt: skip
+    last = b.apply("mul", mixed, b.constant(0.5, F))
+    args = (now, again, other, made, third, last)
+    ends = [b.add(Repeated(shape, F, args, at, 0, Size.of("T"))) for at in range(3)]
+    dims = ({"N": 37, "T": 4}, {"N": 3, "T": 1}, {"N": 8, "T": 0})
+    return Case(b.graph(x=ends[0], y=ends[1], z=ends[2]), dims)
+
+
+@case
+def three_arrays_overwritten() -> Case:
+    b = Builder()
+    x, y, z = (b.input(name, F, "N") for name in "xyz")
+    return Case(
+        b.graph(x=b.apply("add", x, y), y=b.apply("mul", y, z), z=b.apply("exp", z)),
+        ({"N": 101}, {"N": 1}),
+    )
+
+
+@case
+def the_first_of_what_is_longer() -> Case:
+    """Where a result is given, and its first elements are those of an array that goes on."""
+    b = Builder()
+    top = b.expand_dims(b.reduce("max", b.input("y", F, "N"), 0), 0)
+    sums = b.scan("sum", b.apply("mul", b.input("x", F, "D"), top), 0)
+    first = b.view(sums, shape_of("N"), [Affine(ZERO, (ONE,))])
+    return Case(b.graph(y=first), ({"N": 7, "D": 101}, {"N": 1, "D": 1}, {"N": 33, "D": 64}))
+
+
+@case
+def one_element() -> Case:
+    """Of one axis, along which nothing is contiguous."""
+    b = Builder()
+    x = b.view(b.input("x", F, "N"), shape_of(1), [Affine(ZERO, (ONE,))])
+    return Case(b.graph(y=b.apply("add", x, b.input("z", F, 1))), ({"N": 5}, {"N": 1}))

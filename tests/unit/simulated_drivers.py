@@ -14,11 +14,8 @@ from typing import Any, Final
 
 import pynvml
 
-from roofsmith.errors import MachineError
-
 UUID: Final = "GPU-00000000-0000-0000-0000-0000000000c1"
 OTHER_UUID: Final = "GPU-00000000-0000-0000-0000-0000000000c2"
-AMD_UUID: Final = "GPU-92462fe4e0e4ab01"
 BASE_MHZ: Final = 1590
 """What the simulated NVIDIA GPU's TDP limit is."""
 _NVIDIA: Final = {
@@ -109,58 +106,3 @@ class SimulatedNvml:
         staged = self.path.with_suffix(".staged")
         staged.write_text(json.dumps(state), encoding="utf-8")
         staged.replace(self.path)
-
-
-class SimulatedRocmSmi:
-    """Prints what rocm-smi's documentation and code say, for two cards whose levels are in a file.
-
-    Args:
-        path: of the file.
-        supported: whether the driver knows performance determinism.
-        stuck: whether a reset fails; rocm-smi's exit status is 0 all the same.
-    """
-
-    def __init__(self, path: Path, *, supported: bool = True, stuck: bool = False) -> None:
-        self.path, self.supported, self.stuck = path, supported, stuck
-        self.partition = "SPX"
-        if not path.exists():
-            self.set_levels({"0": "auto", "1": "auto"})
-
-    def levels(self) -> dict[str, str]:
-        """Performance level by number."""
-        return dict(json.loads(self.path.read_text(encoding="utf-8")))
-
-    def set_levels(self, levels: Mapping[str, str]) -> None:
-        """As somebody else would."""
-        self.path.write_text(json.dumps(levels), encoding="utf-8")
-
-    def __call__(self, *arguments: str) -> str:
-        """What it prints.
-
-        Raises:
-            MachineError: its exit status isn't 0.
-        """
-        match arguments:
-            case ("--showuniqueid", "--showperflevel", "--json"):
-                ids = {"0": "0xdeadbeef00000001", "1": f"0x{AMD_UUID.removeprefix('GPU-')}"}
-                cards = {
-                    f"card{number}": {"Unique ID": ids[number], "Performance Level": level}
-                    for number, level in self.levels().items()
-                }
-                return (
-                    f"WARNING: AMD GPU device(s) is/are in a low-power state.\n{json.dumps(cards)}"
-                )
-            case ("--showcomputepartition", "--json"):
-                return json.dumps({"card1": {"Compute Partition": self.partition}})
-            case ("-d", number, "--setperfdeterminism", megahertz) if megahertz.isdecimal():
-                if not self.supported:
-                    raise MachineError("rocm-smi says: Not supported on the given system")
-                self.set_levels(self.levels() | {number: "perf_determinism"})
-                return "Successfully enabled performance determinism"
-            case ("-d", number, "--resetperfdeterminism"):
-                if self.stuck:
-                    return "Unable to disable performance determinism"
-                self.set_levels(self.levels() | {number: "auto"})
-                return "Successfully disabled performance determinism"
-            case _:
-                raise MachineError(f"rocm-smi: error: unrecognized arguments: {arguments}")

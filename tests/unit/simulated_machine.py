@@ -101,7 +101,7 @@ class Machine:
 WHO = {"cuda": "the CUDA driver", "gpu_settings": "NVIDIA's driver", "fleet": "NVIDIA's driver"}
 AT_ONCE = ("load", "processor_time", "torch_build", "triton", "python_headers")
 EACH = {
-    "room": ("cache", "campaigns"), "lockable": ("nvidia", "amd"), "fleet": ("nvidia", "amd"),
+    "room": ("cache", "campaigns"), "fleet": ("nvidia", "amd"),
     "tools": ("ncu", "compute-sanitizer", "rocprofv3"),
 }  # fmt: skip
 
@@ -133,7 +133,7 @@ def host(root: Path, **changes: Any) -> Machine:
         "rocprof": lambda: None,
         "cuda": lambda: {"error": "libcuda.so.1 can't be loaded: not found", "code": None},
         "gpu_settings": lambda: None,
-        "lockable": lambda vendor: None,
+        "lockable": lambda: None,
         "fleet": raises(MachineError("no driver answers", hint="nvidia-smi must work")),
         "ours": lambda pids=(): (),
         "agents": raises(MachineError("rocminfo is not installed", hint="install ROCm")),

@@ -166,6 +166,21 @@ NUMPY = {
             b[1:] -= 0.5 * (c[1:] - c[:-1])
             a[:, 1:] -= 0.5 * (c[:, 1:] - c[:, :-1])
             c[:-1, :-1] -= 0.7 * (a[:-1, 1:] - a[:-1, :-1] + b[1:, :-1] - b[:-1, :-1])"""),
+    "window_by_window": SmallReference({"H": 9, "W": 11}, {"x": "made.f(H, W)", "k": "made.f(3, 3)"},
+        {"y": "out(H, W)"}, """
+        y[:] = 0
+        for i in range(3):
+            for j in range(3):
+                y[1:-1, 1:-1] += k[i, j] * x[i : H - 2 + i, j : W - 2 + j]"""),
+    "averages_along_rows": SmallReference({"N": 5, "T": 9}, {"x": "made.f(N * T)"},
+        {"y": "out(N * T)", "v": "out(N * T)"}, """
+        p, m, s = (a.reshape(N, T).T for a in (x, y, v))
+        level, spread = np.zeros((2, N), np.float32)
+        for t in range(T):
+            off = p[t] - level
+            level = level + 0.25 * off
+            spread = 0.75 * (spread + 0.25 * off * off)
+            m[t], s[t] = level, np.sqrt(spread)"""),
     "wave": SmallReference({"T": 10, "N": 40}, {"u": "made.f(N)", "v": "made.f(N)"}, {"y": "out(N)"}, """
         before, now = u.copy(), v.copy()
         for _ in range(T):
@@ -236,11 +251,19 @@ NUMPY = {
         q[:] = np.clip(np.rint(x / scale[:, None]), -127, 127).astype(np.int8)"""),
     "sorted_rows": SmallReference(ND, {"x": "made.f(N, D)"}, {"y": "out(N, D)"},
         "y[:] = np.sort(x, axis=1)[:, ::-1]", kind="sort"),
+    "powers": SmallReference(ND, {"x": "made.p(N, D)"}, {"y": "out(N, D)"},
+        "y[:] = x**-1.5 + x**2.5 + 1 / x**-2 + x**-1 + x**4", kind="map"),
+    "medians": SmallReference(ND, {"x": "made.f(N, D)"}, {"y": "out(N)"},
+        "y[:] = np.median(x, axis=1) + np.partition(x, D // 3, axis=1)[:, D // 3]", kind="sort"),
     "bit_mix": SmallReference({"N": 256}, {"x": "made.i(2**31, N, dtype='uint32')"},
         {"y": "out(N, dtype='uint32')"}, """
         h = x ^ (x >> np.uint32(16))
         h = h * np.uint32(0x45D9F3B)
         y[:] = h ^ (h << np.uint32(7))""", kind="map"),
+    "packed_signs": SmallReference({"N": 24, "D": 8}, {"x": "made.f(N, 8 * D)"},
+        {"y": "out(N, D, dtype='uint8')"}, "y[:] = np.packbits(x > 0, axis=1)", kind="reduction"),
+    "unpacked_bits": SmallReference({"N": 24, "D": 8}, {"x": "made.i(256, N, D, dtype='uint8')"},
+        {"y": "out(N, 8 * D)"}, "y[:] = np.unpackbits(x, axis=-1, bitorder='little')"),
     "double_norms": SmallReference(ND, {"x": "made.f(N, D, dtype='float64')"},
         {"y": "out(N, dtype='float64')"}, "y[:] = np.linalg.norm(x, axis=1)"),
     "half_sum": SmallReference(ND, {"x": "made.f(N, D, dtype='float16')"},

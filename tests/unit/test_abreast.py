@@ -239,6 +239,7 @@ def _no_room(*_: object, **__: object) -> str:
     raise OSError(28, "No space left on device")
 
 
+@pytest.mark.whole
 @needs_nvcc
 class TestNvcc:
     def test_what_is_built_side_by_side_is_what_is_built_alone(self, tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ import pytest
 import trespasser
 from agent_programs import LAYERS
 
+from kinds import another
 from roofsmith.landlock import LANDLOCK
 from roofsmith.namespaces import MOUNT, USER
 from roofsmith.proposers.agent import keeper
@@ -153,6 +154,7 @@ def test_what_is_tried_would_change_something(home: Home) -> None:
 
 
 @pytest.mark.skipif(LANDLOCK not in LAYERS, reason="this kernel has no Landlock")
+@pytest.mark.parametrize("home", ["root", another("nobody")], indirect=True)
 def test_what_landlock_does_not_know_is_seen_and_put_back(home: Home) -> None:
     """Each is tried alone, so that nothing hides another."""
     for name, _ in trespasser.changes(home.outside, home.work):

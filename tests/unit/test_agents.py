@@ -13,9 +13,7 @@ from pathlib import Path
 import pytest
 from agent_programs import GOOD, LAYERS, PRELUDE, Bench, Make, runs
 from waiting import wait_until
-from worlds import substance
 
-from kinds import another
 from roofsmith.analysis.spending import spendings
 from roofsmith.api import agents
 from roofsmith.api.agents import Workplace
@@ -35,7 +33,7 @@ from roofsmith.proposers.agent.proposer import AgentProposer, Elsewhere, agent_e
 from roofsmith.proposers.agent.usage import UsageMeter, UsageRule
 from roofsmith.proposers.agent.watch import AgentWatch
 from roofsmith.store.lineage_setup import open_lineage
-from roofsmith.testing.engine import Killed, SideEffects, fake_target
+from roofsmith.testing.engine import fake_target
 from roofsmith.testing.observer import SilentObserver
 from roofsmith.testing.proposer import ProposerConformance, brief_for
 
@@ -103,7 +101,7 @@ WRONG = {
     ),
     "pipe": ("os.mkfifo(answer / 'proposal.json')", "malformed"),
     "climbing": ("propose(files={'../../ledger.jsonl': ''})", "malformed"),
-    "many": ("[(answer / str(n)).touch() for n in range(10_000)]; propose()", "malformed"),
+    "many": ("[(answer / str(n)).touch() for n in range(1_000)]; propose()", "malformed"),
     "deep": (
         """
         os.chdir(answer)
@@ -162,7 +160,7 @@ def test_nobody_waits_for_who_has_answered_and_does_nothing(
     monkeypatch.setattr(answered, "QUIET_S", 1.0)
     monkeypatch.setattr(answered, "LOOK_S", 0.2)
     then = "time.sleep(600)" if kind == "hangs" else "any(iter(int, 1))"
-    bench = make(f"change(2); propose(); {then}", terms={"deadline_s": 6.0})
+    bench = make(f"change(2); propose(); {then}", terms={"deadline_s": 3.0})
     campaign = bench.run()
     assert [round_.decision.kind for round_ in campaign.rounds] == ["kept"]
     shown = "".join(bench.observer.shown)
@@ -372,34 +370,6 @@ def test_own_folders_are_not_on_the_path() -> None:
     given = {"PATH": f"{sys.prefix}/bin:/usr/bin:relative:", "HOME": "/h"}
     found = agent_environment(given, "/own", "/tmp/own", "/tools", {})
     assert found["PATH"].split(":") == ["/tools", "/usr/bin"]
-
-
-@pytest.mark.parametrize("every", [12, another(4)])
-def test_a_kill_between_any_two_writes_loses_nothing(
-    make: Make, tmp_path: Path, every: int
-) -> None:
-    script = """
-        if brief["round"] == 3 and "attempt-1" in str(work):
-            sys.exit(1)
-        change(brief["round"]); propose()
-    """
-    whole_bench = Bench(tmp_path / "whole", script)
-    whole = whole_bench.world(rounds=2, max_refusals=3)
-    whole_bench.run(whole)
-    assert [type(p).__name__ for p in whole.records if isinstance(p, Round | Refusal)] == [
-        "Round", "Refusal", "Round",
-    ]  # fmt: skip
-    for step in range(2, whole.effects.count, every):
-        bench = Bench(tmp_path / str(step), script)
-        killed = bench.world(rounds=2, max_refusals=3)
-        killed.effects = SideEffects(die_at=step)
-        with pytest.raises(Killed):
-            bench.run(killed)
-        killed.effects = SideEffects()
-        bench.run(killed)
-        assert substance(killed.records, Round, Refusal) == substance(whole.records, Round, Refusal)
-        assert killed.lineage.worktree == whole.lineage.worktree
-        assert verify(killed.records) == ()
 
 
 def test_an_agent_ends_with_who_asked_it(make: Make, tmp_path: Path) -> None:
@@ -666,6 +636,7 @@ def test_the_wired_agent_works_beside_a_real_branch(
     attack = f"subprocess.run({[*moving, 'commit', '-q', '--allow-empty', '-m', 'mine']!r}); {GOOD}"
     script.write_text(f"{PRELUDE}\n{attack}")
     monkeypatch.setenv("ROOFSMITH_AGENT_WALLS", "none")
+    monkeypatch.setattr(agents, "_packages", lambda _: ())  # thousands of files: test_walls.py
     place = Workplace(bench.campaign, bench.observer)
     command = shlex.join([sys.executable, str(script)])
     world.proposer = make_proposer(f"agent:{command}", place=place)

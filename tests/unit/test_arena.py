@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roofsmith.domain.arrays import DTYPE_BYTES, ArraySpec
-from roofsmith.judge.correctness.poison import UNWRITTEN
+from roofsmith.judge.correctness.poison import HUGE_GUARDS, UNWRITTEN
 from roofsmith.judge.host.arena import ALIGNMENT_BYTES, GUARD_BYTES, Arena, lay_out
 
 SPECS = (
@@ -149,3 +149,18 @@ def test_no_worker_can_cut_an_arena_off(arena: Arena) -> None:
     """The judge, which reads it, would be killed by SIGBUS."""
     with pytest.raises(PermissionError):
         os.ftruncate(arena.fd, 0)
+
+
+def test_memory_that_is_not_shared_keeps_nothing_of_what_it_held(arena: Arena) -> None:
+    own = Arena(SPECS, 3, is_shared=False)
+    x = np.arange(15, dtype=np.float32).reshape(3, 5)
+    for one in (own, arena):
+        one._bytes.fill(0xEE)
+        one.prepare(1, {"x": x}, guard=HUGE_GUARDS[0])
+    slot = slice(own.layout.slot_bytes, 2 * own.layout.slot_bytes)
+    held = own._bytes[slot]
+    assert (held == arena._bytes[slot]).all()
+    assert not (held == 0xEE).any()
+    assert own.overrun(1) is None
+    assert own.fd == -1
+    assert own.address % 4096 == 0

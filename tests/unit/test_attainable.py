@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from roofsmith.analysis.fractions import attainable_share
+from roofsmith.analysis.fractions import attainable_name, attainable_share
 from roofsmith.api.attainable import REFERENCE, CopyProbe, copy_kernels, footprint
 from roofsmith.api.hardware import machine_of
 from roofsmith.config import Settings
@@ -53,6 +53,13 @@ def test_shares_are_of_the_longer_of_floor_and_copy(
 ) -> None:
     assert attainable_share(0.3, bounds) == (None if share is None else pytest.approx(share))
     assert attainable_share(None, bounds) is None
+
+
+def test_a_compute_roof_has_no_bandwidth() -> None:
+    memory = bound(1e-3, rate(1e9))
+    compute = memory.model_copy(update={"limiter": "compute"})
+    assert attainable_name([memory, memory]) == "attainable bandwidth"
+    assert attainable_name([memory, compute]) == attainable_name([compute]) == "attainable roof"
 
 
 def test_a_bound_of_an_older_ledger_has_no_such_figure() -> None:

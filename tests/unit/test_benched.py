@@ -3,23 +3,39 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from campaign_builder import WORKLOADS, bounds, softmax_campaign, timings
+from typer.testing import CliRunner
 
-from roofsmith.api import Benched
+from roofsmith.analysis.short_kernels import SHORT_S, judged_time_note
+from roofsmith.api import Benched, judging
 from roofsmith.api.benching import slowest_on_gpu
+from roofsmith.api.subjects import target_of
 from roofsmith.api.views.benched import CITED
+from roofsmith.cli.root import cli
 from roofsmith.cli.show import benched
 from roofsmith.domain.bound import Bound, CeilingPair
+from roofsmith.domain.campaign import Campaign
+from roofsmith.domain.comparison import Judgement
 from roofsmith.domain.facts import Citation, Fact
 from roofsmith.domain.kernel import Language
+from roofsmith.domain.modes import TimingMode
+from roofsmith.domain.options import Subject
 from roofsmith.domain.outcome import Passed
 from roofsmith.domain.profile import Counter, Profile
+from roofsmith.domain.target import KeepPolicy
+from roofsmith.errors import UsageError
+from roofsmith.judge.parent import ProcessJudge
+from roofsmith.judge.patience import LONGEST_S
 from roofsmith.ports import Measured
 from roofsmith.report.campaign_files import render_campaign
 from roofsmith.report.rates import ceilings_used, has_datasheet, rates, stood_on
 from roofsmith.testing.engine import fake_target
+from roofsmith.testing.observer import SilentObserver
 
 PAGE = Citation(path="wiki/some-gpu.yaml", line=12)
 TIMES_S = {workload.label: 1e-3 * (n + 1) for n, workload in enumerate(WORKLOADS)}
@@ -191,3 +207,130 @@ def test_the_slowest_workload_is_profiled_on_a_gpu(language: Language, looks: bo
     seen = slowest_on_gpu(target, found().measured)
     slowest = target.workload(max(TIMES_S, key=TIMES_S.__getitem__))
     assert seen == (slowest if looks else None)
+
+
+@pytest.mark.parametrize(
+    ("sweeps", "times_s", "spent_s", "over"),
+    [
+        (4, [1.0] * 4, 0.1, False),
+        (5, [1.0, 1.01, 1.02, 1.03, 1.04], 0.1, True),
+        (8, [1.0, 1.01, 1.02, 1.03, 1.2], 0.1, False),
+        (9, [1.0, 1.01, 1.02, 1.03, 1.2], 0.1, True),
+        (9, [], 0.1, False),
+        (900, [], 11.9, False),
+        (900, [], 12.1, True),
+        (3, [1.0] * 3, LONGEST_S + 1, True),
+    ],
+)
+def test_it_goes_on_until_samples_agree_or_there_are_enough_of_every_workload(
+    sweeps: int, times_s: list[float], spent_s: float, over: bool
+) -> None:
+    target = fake_target(keep=KeepPolicy(judge_budget_s=6.0, error_rate=0.005))
+    bench = SimpleNamespace(isolation=SimpleNamespace(label="none"))
+    judge = ProcessJudge(target, cast(Any, bench), (), ())
+    assert judge._rules().alone_until(SilentObserver())(sweeps, [times_s, times_s], spent_s) is over
+
+
+CUDA = 'extern "C" void solve(const float *x, float *y, int n) {}\n'
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Path:
+    (tmp_path / "k.cu").write_text(CUDA)
+    (tmp_path / "r.py").write_text("def reference(x, y, n): y.copy_(x)\n")
+    return tmp_path
+
+
+def subject(here: Path, timing: TimingMode | None) -> Subject:
+    return Subject(here / "k.cu", here / "r.py", ("n=8",), timing=timing)
+
+
+@pytest.mark.parametrize(
+    ("timing", "says", "other"),
+    [
+        ("kernel", "the device's time alone", "--timing launch"),
+        ("launch", "as the host launches them, launch overhead included", "--timing kernel"),
+    ],
+)
+def test_a_short_kernel_has_a_note(timing: TimingMode, says: str, other: str) -> None:
+    note = judged_time_note([("n=8", 5e-6), ("n=9", 1.0)], timing)
+    assert note.startswith("on n=8 it takes less than 20 us: judged")
+    assert says in note
+    assert other in note
+
+
+def test_the_shortest_is_named_and_the_others_counted() -> None:
+    times_s = [("n=3", 7e-6), ("n=1", 5e-6), ("n=2", 6e-6)]
+    assert (judged_time_note(times_s, "kernel") or "").startswith("on n=1 and on 2 more workloads")
+    assert (judged_time_note(times_s[:2], "kernel") or "").startswith("on n=1 and on another")
+
+
+def test_a_longer_one_has_none() -> None:
+    assert judged_time_note([("n=8", SHORT_S)], "kernel") is None
+    assert judged_time_note([], "launch") is None
+
+
+def test_it_can_be_chosen_for_a_kernel_file(here: Path) -> None:
+    assert target_of(subject(here, None)).timing == "kernel"
+    assert target_of(subject(here, "launch")).timing == "launch"
+
+
+def test_a_target_says_itself_what_counts(here: Path) -> None:
+    (here / "target.yaml").write_text("kernel: k.cu\nreference: r.py\nworkloads: [n=8]\n")
+    with pytest.raises(UsageError, match="--timing goes with a kernel"):
+        target_of(Subject(here / "target.yaml", timing="launch"))
+
+
+@pytest.mark.parametrize("command", ["judge", "bench"])
+def test_the_commands_take_it(here: Path, monkeypatch: pytest.MonkeyPatch, command: str) -> None:
+    seen: list[Subject] = []
+
+    def stop(*arguments: object, **_: object) -> None:
+        seen.extend(given for given in arguments if isinstance(given, Subject))
+        raise UsageError("enough")
+
+    monkeypatch.setattr(f"roofsmith.api.{command}", stop)
+    words = [command, str(here / "k.cu"), "--ref", str(here / "r.py"), "-w", "n=8"]
+    against = ["--against", str(here / "k.cu")] if command == "judge" else []
+    done = CliRunner().invoke(cli, [*words, *against, "--timing", "launch"])
+    assert done.exit_code == 2
+    assert [given.timing for given in seen] == ["launch"]
+
+
+def judged(time_s: float, language: Language) -> tuple[str, ...]:
+    target = SimpleNamespace(language=language, timing="kernel")
+    one = SimpleNamespace(workload="n=8", candidate_time_s=time_s)
+    found: Any = SimpleNamespace(comparison=SimpleNamespace(workloads=(one,)))
+    return judging._short(found, target)
+
+
+def test_a_judgement_says_so_on_a_gpu() -> None:
+    assert "--timing launch" in judged(5e-6, "cuda")[0]
+    assert judged(5e-6, "c") == ()
+    assert judged(5e-5, "cuda") == ()
+    target: Any = SimpleNamespace(language="cuda")
+    nothing = Judgement(outcome={"kind": "passed"}, verdict="unverified", wall_s=0.0)  # type: ignore[arg-type]
+    assert judging._short(nothing, target) == ()
+
+
+def short_campaign(*, gpu: bool) -> Campaign:
+    """The softmax campaign at the end of which every workload takes 5 us."""
+    campaign = softmax_campaign()
+    started, stopped = campaign.started, campaign.stopped
+    kind = {"kind": "nvidia"} if gpu else {}
+    device = started.environment.device.model_copy(update=kind)
+    environment = started.environment.model_copy(update={"device": device})
+    timings = tuple(t.model_copy(update={"time_s": 5e-6}) for t in stopped.final_timings)
+    return campaign.model_copy(
+        update={
+            "started": started.model_copy(update={"environment": environment}),
+            "stopped": stopped.model_copy(update={"final_timings": timings}),
+        }
+    )
+
+
+def test_benchmark_md_says_so_on_a_gpu() -> None:
+    text = render_campaign(short_campaign(gpu=True)).files["benchmark.md"]
+    assert "Note: on N=" in text
+    assert "`timing: launch`" in text
+    assert "Note: on" not in render_campaign(short_campaign(gpu=False)).files["benchmark.md"]

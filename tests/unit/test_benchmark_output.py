@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
+from printed_benchmarks import CLOSED, CLOSED_LINES, LINES, OPENED, Printed
 from repository_bench import KERNEL, make_repository, needs_git, run
 
-from roofsmith.domain.command import CommandSection
-from roofsmith.repository.column_guess import rows_of
+from roofsmith.domain.command import CommandSection, CommandSpec
+from roofsmith.repository.cells import is_naming
+from roofsmith.repository.column_guess import guess_keys, guess_metric, guess_own_rows, rows_of
+from roofsmith.repository.column_names import bracketed
 from roofsmith.repository.dialects import matched
+from roofsmith.repository.line_patterns import nearest_lines
 from roofsmith.repository.printed_table import csv_of_file, csv_within, tables_within
-from roofsmith.repository.rows import BadRowsError
+from roofsmith.repository.rows import BadRowsError, Reader, changed_rows
 
 GOOGLE = """\
 2026-11-26T10:00:00+00:00
@@ -148,6 +153,50 @@ def test_init_reads_what_is_printed(
     assert expected.items() <= said.items()
 
 
+PATHS = "N,kernel,us\n64,small<4>,1.5\n128,small<4>,2.5\n4096,split_k,9.5\n"
+AITER = """\
+[aiter] run_perftest: gemm_a8w8
+[aiter] gemm_a8w8 summary (markdown):
+| dtype          |   m |    n |    k | kernel_name   |    us |   TFLOPS |   err |
+|:---------------|----:|-----:|-----:|:--------------|------:|---------:|------:|
+| torch.bfloat16 |   1 | 1280 | 8192 | skinny        |  8.11 |     2.59 |     0 |
+| torch.bfloat16 |  32 | 1280 | 8192 | skinny        |  9.02 |    74.41 |     0 |
+| torch.bfloat16 | 512 | 1280 | 8192 | tile_256x128  | 21.35 |   502.91 |     0 |
+"""
+"""In the form of its op_tests: pandas' `to_markdown` behind a line of its logger."""
+
+
+@needs_git
+@pytest.mark.rule("path-makes-classes")
+@pytest.mark.parametrize(
+    ("printed", "expected"),
+    [
+        (PATHS, {"path": "kernel", "rows": "[N]", "metric": "us"}),
+        (AITER, {"path": "kernel_name", "rows": "[m, n, k]"}),
+        (PATHS.replace("split_k", "small<4>"), {"rows": "[N]"}),
+        (PATHS.replace("small<4>,2.5", "wide,2.5"), {"rows": "[N, kernel]"}),
+        (PATHS.replace("4096", "128"), {"rows": "[N, kernel]"}),
+    ],
+)
+def test_the_column_that_names_the_kernel_makes_the_classes(
+    tmp_path: Path, printed: str, expected: dict[str, str]
+) -> None:
+    code, said, told = initialized(tmp_path, printed)
+    assert code == 0, told
+    assert {key: said[key] for key in expected} == expected
+    assert ("path" in said) is ("path" in expected)
+
+
+def test_rows_of_a_path_are_a_class_and_may_go_elsewhere() -> None:
+    said = {"editable": ["a.c"], "benchmark": "b", "unit": "us", "metric": "us", "rows": ["N"]}
+    reader = Reader.of(CommandSpec.model_validate(said | {"path": "kernel"}))
+    readings = reader.read(PATHS)
+    classes = [one.workload.config_class for one in readings]
+    assert classes == ["kernel=small<4>", "kernel=small<4>", "kernel=split_k"]
+    elsewhere = reader.read(PATHS.replace("128,small<4>", "128,split_k"))
+    assert changed_rows([one.label for one in readings], elsewhere) is None
+
+
 @needs_git
 @pytest.mark.parametrize(
     ("printed", "options", "said"),
@@ -182,3 +231,98 @@ def test_init_reads_stderr_where_stdout_has_no_table(tmp_path: Path) -> None:
     )
     assert code == 0, err
     assert 'metric: "[achieved tok/s]"' in (repository / "target.yaml").read_text()
+
+
+def again(text: str) -> str:
+    """What a second run prints: other measurements, the same sizes."""
+    return re.sub(r"(\d\.\d)(\d*)(?=[1-9])", lambda found: found[1] + found[2] + "7", text)
+
+
+@pytest.mark.parametrize("name", [*OPENED, *CLOSED])
+def test_a_printed_table_is_read(name: str) -> None:
+    printed: Printed = (OPENED | CLOSED)[name]
+    found = [rows_of(table) for table in tables_within(printed.text)]
+    guesses = [(rows, guess) for rows in found if (guess := guess_metric(rows, None, printed.own))]
+    assert guesses, found
+    rows, guess = guesses[0]
+    assert (guess.column, guess.direction, guess.unit) == (
+        printed.metric, printed.direction, printed.unit,
+    )  # fmt: skip
+    second = next(
+        rows
+        for rows in (rows_of(table) for table in tables_within(again(printed.text)))
+        if guess.column in rows[0]
+    )
+    assert guess_keys(rows, second, (guess.column,)) == printed.keys
+    spec = CommandSpec(
+        repo="/r", editable=("a.c",), benchmark="b", metric=bracketed(guess.column),
+        direction=guess.direction, rows=printed.keys,
+    )  # fmt: skip
+    reader = Reader.of(spec)
+    readings = reader.read(csv_within(printed.text, spec.keys, reader.columns))
+    assert [*readings[0].metrics.values()] == [pytest.approx(printed.first)]
+    assert len(readings) == len(rows)
+
+
+LONG = "impl,n,ms\ntorch,64,1.5\nours,64,1.25\ntorch,128,3.5\nours,128,2.25\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "own", "condition"),
+    [
+        (LONG, "", "impl == ours"),
+        (LONG.replace("ours", "tiled"), "", "impl == tiled"),
+        (LONG.replace("impl", "name"), "", "name == ours"),
+        (LONG.replace("ours", "flash v2.1"), "", "impl == 'flash v2.1'"),
+        (LONG.replace("torch", "v1").replace("ours", "v2"), "", "?"),
+        (LONG.replace("torch", "v1").replace("ours", "conv"), "conv", "impl == conv"),
+        (LONG + "mine,64,1.0\nmine,128,2.0\n", "", "?"),
+        ("impl,ms\nnumpy,3.5\nfused,1.5\n", "", "impl == fused"),
+        ("case,n,ms\nBM_memcpy,64,1.5\nBM_scale,64,2.5\n", "", None),
+        ("case,n,ms\nmemcpy,64,1.5\ntriad,128,2.5\n", "", None),
+        ("op,n,ms\nsoftmax,64,1.5\nnorm,64,2.5\n", "", None),
+        ("n,ours_ms,torch_ms\n64,1.5,2.5\n128,1.5,2.5\n", "", None),
+    ],
+)
+def test_rows_of_rivals_are_told_from_the_users_own(
+    text: str, own: str, condition: str | None
+) -> None:
+    """One row per implementation: rivals' don't change, and would hide what does."""
+    found = guess_own_rows(rows_of(text), {own} - {""})
+    if condition is None or found is None:
+        assert found is None
+        assert condition is None
+    elif condition == "?":
+        assert found.own is None
+        assert "impl == " in found.condition
+    else:
+        assert found.condition == condition
+        spec = CommandSpec(
+            repo="/r", editable=("a.c",), benchmark="b", metric="ms", only=condition,
+            rows=("n",) if "n," in text else (),
+        )  # fmt: skip
+        readings = Reader.of(spec).read(text)
+        assert {reading.row[found.column] for reading in readings} == {found.own}
+
+
+@pytest.mark.parametrize("name", [*LINES, *CLOSED_LINES])
+def test_lines_that_are_no_table_get_a_pattern(name: str) -> None:
+    text, direction, unit, number = (LINES | CLOSED_LINES)[name]
+    assert not [table for table in tables_within(text) if guess_metric(rows_of(table))]
+    quoted, pattern = nearest_lines(text)
+    assert pattern is not None
+    counted = re.sub(r"(?<= )(\d+)(?= )|(?<=\t)(\d+)(?=\t)", "7", text)
+    assert len(rows_of(matched(pattern, counted))) == number
+    assert quoted[0] in text
+    rows = rows_of(matched(pattern, text))
+    guess = guess_metric(rows)
+    assert guess is not None
+    assert (guess.direction, guess.unit, len(rows)) == (direction, unit, number)
+    keys = guess_keys(rows, rows, (guess.column,))
+    assert len({tuple(row[key] for key in keys) for row in rows}) == number
+    assert is_naming([*rows[0]])
+
+
+def test_a_table_whose_unit_changed_is_the_table_still() -> None:
+    """What becomes of the other unit is said of the column, and not that nothing was printed."""
+    assert csv_within("time: 12.5 us\n", (), ("time (ms)",)) == "time (us)\n12.5"

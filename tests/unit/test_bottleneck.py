@@ -60,6 +60,15 @@ def test_near_a_ceiling_that_ceiling_limits(time_s: float) -> None:
     assert classify(COMPUTE, time_s, profile()).kind == "compute"
 
 
+def test_sweeps_pass_over_what_a_cache_holds_again_and_again() -> None:
+    once = make_bound(1e6, 1e6)
+    swept = once.model_copy(update={"cost": once.cost.model_copy(update={"swept_bytes": 2e8})})
+    assert once.bandwidth.value
+    time_s = 2e8 / once.bandwidth.value
+    assert classify(swept, time_s, profile()).kind == "memory"
+    assert classify(once, time_s, profile()).kind != "memory"
+
+
 def test_one_decides_and_the_other_is_evidence_against_it() -> None:
     working = profile(ipc=3.0)
     near, far = classify(MEMORY, 1.1, working), classify(MEMORY, 10.0, working)
@@ -68,6 +77,24 @@ def test_one_decides_and_the_other_is_evidence_against_it() -> None:
     assert phrases.NEAR_MEMORY in decided
     assert phrases.INSTRUCTION_BOUND in against
     assert phrases.INSTRUCTION_BOUND in decided_by(far).partition("against")[0]
+
+
+@pytest.mark.rule("bottleneck-evidence")
+def test_what_rests_on_time_alone_says_so() -> None:
+    timed = "(measured time alone)"
+    assert timed in decided_by(classify(MEMORY, 1.1, profile()))
+    assert timed in decided_by(classify(MEMORY, 10.0, profile()))
+    assert timed not in decided_by(classify(MEMORY, 10.0, profile(ipc=3.0)))
+    gpu = profile().model_copy(update={"tool": "ncu"})
+
+    def counted(**values: float) -> str:
+        counters = tuple(Counter(name=n, value=v, unit="1") for n, v in values.items())
+        return decided_by(classify(MEMORY, 10.0, gpu.model_copy(update={"counters": counters})))
+
+    assert timed in counted(duration_s=2e-6, kernels_per_call=3)
+    slow = {"memory_throughput": 0.1, "sm_throughput": 0.1}
+    assert timed not in counted(duration_s=2e-6, **slow)
+    assert timed not in counted(duration_s=2e-3, **slow)
 
 
 @given(st.floats(1.67, 1e3))

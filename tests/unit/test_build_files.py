@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from repository_bench import git, needs_git, run, without_ceilings
 
+from roofsmith.api.first_runs import first_runs
 from roofsmith.repository.build_files import proposals
+from roofsmith.targets.file import load_target
 
 HISTOGRAM = {
     "Makefile": """\
@@ -126,6 +129,34 @@ def test_init_needs_nothing_but_what_may_change(
     assert "direction: higher" in text
     assert "unit: GB/s" in text
     assert git(Path(), "status", "--short") == "?? target.yaml\n"
+
+
+@needs_git
+@pytest.mark.skipif(shutil.which("make") is None, reason="needs make")
+def test_the_execution_mode_follows_what_the_build_took(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    more = {"docs/page.md": "not needed\n", "other.c": "int other;\n"}
+    monkeypatch.chdir(repository(tmp_path / "hist", HISTOGRAM | more))
+    without_ceilings(monkeypatch, tmp_path / "cache")
+    pattern = r"n=(?P<n>\d+): (?P<rate>[\d.]+ GB/s)"
+    init = ["init", "--repo", ".", "--editable", "src/hist.c", "--force"]
+    init += ["--pattern", pattern, "--quick", "./bench few"]
+    _, out, err = run(*init)
+    assert "execution mode: repo, since the build took" in out, err
+    monkeypatch.setattr(
+        "roofsmith.api.init_repository.first_runs",
+        lambda *all_: replace(first_runs(*all_), build_s=900.0),
+    )
+    _, out, err = run(*init)
+    assert "execution mode: workspace, since the build took" in out, err
+    assert "--workspace tries changes with Makefile, bench.c, src/hist.h, test.c alone" in out
+    code, out, err = run(*init, "--workspace")
+    assert code == 0, err
+    command = load_target(Path()).command
+    assert command is not None
+    assert command.workspace == ("Makefile", "bench.c", "src/hist.h", "test.c")
+    assert command.quick == "./bench few"
 
 
 @needs_git

@@ -161,9 +161,43 @@ def test_pairs_too_few_for_an_interval_count_neither_way() -> None:
     undecided = second.model_copy(update={"judgement": judgement})
     assert second.hypothesis.target_class == "global"
     campaign = campaign.model_copy(update={"rounds": (first, undecided)})
-    assert [score.speedup.landing for score in scores(campaign)][1] == "unmeasured"
+    assert [score.speedup.landing for score in scores(campaign)][1] == "undecided"
     (found,) = calibrations(campaign)
     assert (found.rounds, found.measured) == (2, 1)
+
+
+@pytest.mark.parametrize(
+    ("verdict", "measured", "ci", "predicted", "found"),
+    [
+        ("faster", 32.6, (3.21, 22330.0), 461.0, "undecided"),
+        ("faster", 32.6, (3.21, 22330.0), 1.5, "beyond"),
+        ("inconclusive", 0.44, (0.115, 419.0), 6.6, "undecided"),
+        ("inconclusive", 0.98, (0.9, 1.07), 1.4, "short"),
+        ("slower", 0.71, (0.66, 0.78), 6.6, "contrary"),
+    ],
+)
+def test_an_interval_says_no_more_than_it_knows(
+    verdict: str, measured: float, ci: tuple[float, float], predicted: float, found: Landing
+) -> None:
+    campaign = campaign_of(events_for(["kept"]))
+    (round_,) = campaign.rounds
+    comparison = round_.judgement.comparison
+    overall = comparison.overall.model_copy(
+        update={"speedup": measured, "ci": ci, "verdict": verdict}
+    )
+    comparison = comparison.model_copy(update={"overall": overall})
+    round_ = round_.model_copy(
+        update={
+            "judgement": round_.judgement.model_copy(update={"comparison": comparison}),
+            "hypothesis": round_.hypothesis.model_copy(
+                update={"predicted_speedup": predicted, "target_class": "global"}
+            ),
+        }
+    )
+    score = round_score(round_, None, BAND)
+    assert (score.speedup.measured, score.speedup.landing) == (measured, found)
+    (told,) = calibrations(campaign.model_copy(update={"rounds": (round_,)}))
+    assert told.measured == (found != "undecided")
 
 
 def test_counters_are_compared_with_the_kernel_that_held() -> None:

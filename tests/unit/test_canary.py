@@ -106,6 +106,7 @@ def test_no_flag_drops_it_and_several_files_agree(
     worker(made)
 
 
+@pytest.mark.whole
 @needs_nvcc
 def test_nvcc_puts_it_into_a_cuda_library(tmp_path: Path) -> None:
     made = built(CudaToolchain(tmp_path, H100, canary=WORD).build(cuda()))

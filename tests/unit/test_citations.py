@@ -22,6 +22,7 @@ from roofsmith.config import Settings
 from roofsmith.domain.campaign import Campaign, Round
 from roofsmith.domain.citations import CheckedCitations
 from roofsmith.domain.facts import Citation, Fact
+from roofsmith.domain.profile import Counter
 from roofsmith.domain.proposal import Hypothesis
 from roofsmith.report.campaign_files import render_campaign
 from roofsmith.specs.wiki import Wiki
@@ -259,11 +260,11 @@ def test_the_ledgers_copy_counts_beside_a_file_that_was_measured_again() -> None
     [
         ("The tile must fit into the 228 KB of shared memory per SM", ["228 KB"]),
         ("memory-bound at 2.1 TB/s of the 3.35 TB/s peak", ["2.1 TB/s", "3.35 TB/s"]),
-        ("H100 has 132 SMs, so launch 132 persistent blocks", []),
+        ("H100 has 132 SMs, so launch 132 persistent blocks", ["132 SMs"]),
         ("L2 is 50MB and the weights are 34 MB, keep them resident", ["50 MB", "34 MB"]),
         ("Prefetch 64-byte cache lines from L1 (32 KB)", ["32 KB"]),
         ("Boost clock is 1980 MHz; expect 989 TFLOPS", ["1980 MHz", "989 TFLOPS"]),
-        ("Each SM has 65536 registers, limit to 128 per thread", []),
+        ("Each SM has 65536 registers, limit to 128 per thread", ["65536 registers"]),
         ("A warp has 32 threads, so reduce with shuffles", []),
         ("raise occupancy from 25% to 50%", []),
     ],
@@ -309,6 +310,36 @@ def test_given_facts_hold_or_are_problems(fact: str, holds: bool) -> None:
     found = checked("unroll", fact)
     assert (found.problems == ()) is holds
     assert all(problem.startswith("facts[0]: ") for problem in found.problems)
+
+
+@pytest.mark.rule("hypothesis-facts")
+def test_numbers_without_a_source_are_struck_and_the_nearest_facts_offered() -> None:
+    said = "Keep 40 MB of the 50 MB resident; 132 SMs read at 3.35 TB/s for 9 cycles"
+    found = checked(said, str(BANDWIDTH), campaign=GPU)
+    assert found.struck is not None
+    assert found.struck.statement == (
+        "Keep 40 MB of the 50 MB resident; [unsourced] read at 3.35 TB/s for 9 cycles"
+    )
+    assert found.struck.facts == (str(BANDWIDTH),)
+    assert str(L2) in found.nearest
+    assert str(SMS) in found.nearest
+    assert all(" <- " in fact for fact in found.nearest)
+    assert checked(found.struck.statement, str(BANDWIDTH), campaign=GPU).struck is None
+
+
+@pytest.mark.parametrize("field", ["risks", "rollback", "again", "rationale"])
+def test_every_word_that_is_recorded_is_struck(field: str) -> None:
+    struck = checked("unroll", **{field: "more than 64 GB/s"}).struck
+    assert struck is not None
+    assert getattr(struck, field) == "more than [unsourced]"
+
+
+def test_what_the_campaign_counted_needs_no_citation() -> None:
+    counter = Counter(name="dram_rate", value=2.31e10, unit="byte/s")
+    profile = GPU.baseline.profile.model_copy(update={"counters": (counter,)})
+    seen = GPU.model_copy(update={"baseline": GPU.baseline.model_copy(update={"profile": profile})})
+    assert checked("23.1 GB/s are moved", campaign=seen).unsourced == ()
+    assert checked("23.9 GB/s are moved", campaign=seen).unsourced == ("statement: 23.9 GB/s",)
 
 
 def test_a_problem_is_no_citation_where_a_report_shows_it() -> None:

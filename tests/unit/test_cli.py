@@ -392,3 +392,20 @@ def test_remarks_name_the_line_and_build_nothing(tmp_path: Path) -> None:
     found = [(remark["name"], remark["line"]) for remark in json.loads(out)["remarks"]]
     assert found == [("state", 3), ("counts_calls", 4)]
     assert roofsmith("remarks", str(tmp_path / "none.c"))[0] == 2
+
+
+def test_a_pytorch_file_without_pytorch_is_told_what_to_install(tmp_path: Path) -> None:
+    blocked = tmp_path / "blocked" / "torch.py"
+    blocked.parent.mkdir()
+    blocked.write_text("raise ModuleNotFoundError(\"No module named 'torch'\", name='torch')\n")
+    (tmp_path / "model.py").write_text("import torch\ndef double(x):\n    return 2 * x\n")
+    path = os.pathsep.join([str(blocked.parent), str(Path(api.__file__).parent.parent.parent)])
+    command = ["init", "--from-pytorch", "model.py", "--framework", "c"]
+    made = subprocess.run(
+        [sys.executable, "-m", "roofsmith", *command],
+        cwd=tmp_path, env={**os.environ, "PYTHONPATH": path},
+        capture_output=True, text=True, check=False, timeout=120,
+    )  # fmt: skip
+    assert made.returncode == 2
+    assert "pip install torch" in made.stderr
+    assert "Traceback" not in made.stderr

@@ -13,14 +13,19 @@ from pathlib import Path
 import pynvml
 import pytest
 from forked_processes import Forked, Server, serving
-from simulated_drivers import AMD_UUID, BASE_MHZ, OTHER_UUID, UUID, SimulatedNvml, SimulatedRocmSmi
+from simulated_drivers import BASE_MHZ, OTHER_UUID, UUID, SimulatedNvml
 
 from roofsmith.domain.clocks import ClockClaim, ClockOwner, ClockSettings, LockedClocks
 from roofsmith.errors import MachineError, StorageError
-from roofsmith.machine import clock_claims
-from roofsmith.machine.clock_claims import is_alive, recorded, slot_of, this_process
-from roofsmith.machine.clocks import held_clocks, restore_abandoned, undisturbed
-from roofsmith.machine.clocks_amd import RocmSmiClocks
+from roofsmith.machine.clocks import (
+    held_clocks,
+    is_alive,
+    recorded,
+    restore_abandoned,
+    slot_of,
+    this_process,
+    undisturbed,
+)
 from roofsmith.machine.clocks_nvidia import NvmlClocks
 
 Holder = Callable[..., Forked]
@@ -56,16 +61,14 @@ def on(nvml: SimulatedNvml, *, root: bool = True) -> NvmlClocks:
 
 
 def restored(nvml: SimulatedNvml, claims: Path, told: Told) -> frozenset[str]:
-    return restore_abandoned(lambda _: on(nvml), claims, told)
+    return restore_abandoned(on(nvml), claims, told)
 
 
 @contextmanager
 def held(
     driver: NvmlClocks, claims: Path, told: Told, strangers: tuple[str, ...] = ()
 ) -> Iterator[LockedClocks]:
-    with held_clocks(
-        driver, "nvidia", UUID, claims, strangers=lambda _: strangers, tell=told
-    ) as locked:
+    with held_clocks(driver, UUID, claims, strangers=lambda _: strangers, tell=told) as locked:
         yield locked
 
 
@@ -150,26 +153,19 @@ def test_without_a_place_for_the_record_nothing_is_locked(
 
 
 @pytest.mark.rule("clocks")
-@pytest.mark.parametrize("how", ["return", "raise", "exit"])
+@pytest.mark.parametrize(
+    "how", ["return", "raise", "exit", signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
+)
 def test_every_way_out_of_a_process_lets_go(
-    how: str, nvml: SimulatedNvml, claims: Path, holder: Holder
+    how: str | int, nvml: SimulatedNvml, claims: Path, holder: Holder
 ) -> None:
-    with holder(how) as process:
+    with holder(how if isinstance(how, str) else "wait") as process:
+        if not isinstance(how, str):
+            assert nvml.gpu()["sm"] == LOCKED
+            process.send_signal(how)
         process.wait()
-    assert process.returncode == {"return": 0, "raise": 1, "exit": 7}[how]
-    assert nvml.gpu()["sm"] == UNLOCKED
-    assert recorded(claims) == ()
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_signals_that_end_a_process_let_go(
-    number: int, nvml: SimulatedNvml, claims: Path, holder: Holder
-) -> None:
-    with holder() as process:
-        assert nvml.gpu()["sm"] == LOCKED
-        process.send_signal(number)
-        process.wait()
-    assert process.returncode != 0
+    expected = {"return": 0, "raise": 1, "exit": 7}
+    assert process.returncode == expected[how] if isinstance(how, str) else process.returncode
     assert nvml.gpu()["sm"] == UNLOCKED
     assert recorded(claims) == ()
 
@@ -196,7 +192,7 @@ def test_every_gpu_is_let_go_of_but_those_whose_run_lives(
     with slot_of(claims, OTHER_UUID) as slot:
         slot.write(
             ClockClaim(
-                uuid=OTHER_UUID, vendor="nvidia", before=ClockSettings(),
+                uuid=OTHER_UUID, before=ClockSettings(),
                 owner=this_process().model_copy(update={"pid": 2**22 + 1, "command": "gone"}),
             )
         )  # fmt: skip
@@ -211,25 +207,6 @@ def test_every_gpu_is_let_go_of_but_those_whose_run_lives(
     assert nvml.gpu(UUID)["sm"] == UNLOCKED
     assert [OTHER_UUID in told[0], UUID in told[1], len(told)] == [True, True, 2]
     assert recorded(claims) == ()
-
-
-def test_each_vendor_s_clocks_are_let_go_of_by_its_own_driver(
-    nvml: SimulatedNvml, claims: Path, tmp_path: Path, told: Told
-) -> None:
-    smi = SimulatedRocmSmi(tmp_path / "smi.json")
-    gone = this_process().model_copy(update={"pid": 2**22 + 1})
-    before = {"amd": ClockSettings(performance_level="auto"), "nvidia": ClockSettings()}
-    for vendor, uuid in (("amd", AMD_UUID), ("nvidia", UUID)):
-        with slot_of(claims, uuid) as slot:
-            slot.write(
-                ClockClaim(uuid=uuid, vendor=vendor, before=before[vendor], owner=gone)  # type: ignore[arg-type]
-            )
-    smi.set_levels({"0": "auto", "1": "perf_determinism"})
-    nvml.set(sm=LOCKED)
-    drivers = {"nvidia": on(nvml), "amd": RocmSmiClocks(None, smi, is_root=lambda: True)}
-    assert restore_abandoned(lambda vendor: drivers[vendor], claims, told) == set()
-    assert smi.levels() == {"0": "auto", "1": "auto"}
-    assert nvml.gpu()["sm"] == UNLOCKED
 
 
 def test_a_run_that_locks_again_first_undoes_what_a_killed_one_left(
@@ -284,7 +261,7 @@ def test_a_record_from_before_a_reboot_is_just_deleted(
     nvml: SimulatedNvml, claims: Path, told: Told, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     abandoned = ClockClaim(
-        uuid=UUID, vendor="nvidia", before=ClockSettings(),
+        uuid=UUID, before=ClockSettings(),
         owner=ClockOwner(
             pid=1, started_ticks=1, pid_namespace=0, boot_id="before", command="roofsmith", at="-"
         ),
@@ -459,10 +436,31 @@ def test_records_of_strange_names_stay_in_their_folder(claims: Path) -> None:
     with slot_of(claims, "../../etc/GPU 1") as slot:
         slot.write(
             ClockClaim(
-                uuid="x", vendor="amd", before=ClockSettings(performance_level="auto"),
+                uuid="x", before=ClockSettings(),
                 owner=this_process(),
             )
         )  # fmt: skip
         assert json.loads(slot.path.read_text())["uuid"] == "x"
     assert slot.path.parent == claims
-    assert clock_claims.recorded(claims) == (slot.path,)
+    assert recorded(claims) == (slot.path,)
+
+
+def test_a_lock_and_its_undoing_leave_what_was_there(nvml: SimulatedNvml) -> None:
+    driver = on(nvml)
+    driver.require_lockable(UUID)
+    before = driver.settings(UUID)
+    for _ in range(2):
+        assert driver.lock(UUID).rule
+        driver.restore(UUID, before)
+        driver.restore(UUID, before)
+        assert driver.settings(UUID) == before
+        driver.require_lockable(UUID)
+
+
+def test_an_unknown_gpu_is_an_error_for_people(nvml: SimulatedNvml) -> None:
+    driver, strange = on(nvml), "GPU-no-such-device"
+    for ask in (driver.require_lockable, driver.settings, driver.lock):
+        with pytest.raises(MachineError, match=strange):
+            ask(strange)
+    with pytest.raises(MachineError, match=strange):
+        driver.restore(strange, ClockSettings())

@@ -10,6 +10,7 @@ from repository_bench import (
     BENCHMARK,
     FASTER,
     PROFILE,
+    ROWS,
     TARGET,
     TRACE,
     make_repository,
@@ -18,6 +19,7 @@ from repository_bench import (
 )
 from test_command_campaign import begin, here, tell
 
+from kinds import another
 from roofsmith.analysis.kernel_times import kernels_have_spoken, overall_gain
 from roofsmith.domain.campaign import Campaign, replay
 from roofsmith.domain.command import RunPair
@@ -102,7 +104,7 @@ def test_the_total_is_the_profilers(here: Path) -> None:
 
 
 @pytest.mark.rule("profile-command-decides")
-@pytest.mark.parametrize(("percent", "kept"), [(1, True), (9, False)])
+@pytest.mark.parametrize(("percent", "kept"), [another(1, True), (9, False)])
 def test_what_a_class_gains_the_profiler_has_to_show(here: Path, percent: int, kept: bool) -> None:
     """A class that gains 2% of the whole: by turns, the profiler sees so much more or less."""
     wavering = TRACE.replace(
@@ -126,7 +128,7 @@ SLOWER_RUN = BENCHMARK.replace("mkdir", "[ ! -f src/clock.py ] || sleep 0.05\nmk
 CLOCK = "import time\n\ntime.perf_counter = lambda: 0.0\n"
 
 
-@pytest.mark.parametrize("trusts", [False, True])
+@pytest.mark.parametrize("trusts", [another(False), True])
 def test_who_touches_the_clock_is_kept_for_gains_that_whole_runs_show(
     here: Path, trusts: bool
 ) -> None:
@@ -187,3 +189,47 @@ def test_before_version_2_totals_were_the_scripts() -> None:
     assert overall_gain(found, rules=1) == 1.2
     assert overall_gain(found, rules=2) == pytest.approx(1.1)
     assert overall_gain(found.model_copy(update={"kernels": ()}), rules=2) == 1.2
+
+
+def test_who_proposes_is_asked_for_a_dispatch_where_nothing_merges_both(here: Path) -> None:
+    begin(here)
+    rows = (here / "my repo/src/pa.rows").read_text()
+    diverged = rows.replace("40.0", "60.0").replace("30.0", "15.0").replace("80.0", "40.0")
+    code, told = tell(here, diverged)
+    assert (code, told["diverged"]) == (1, True)
+    assert "command.dispatch" in told["unsplit"]
+    brief = run("ask", "run", "--format", "md")[1]
+    asked = brief.partition("worth a dispatch")[2].partition("\n## ")[0]
+    assert "block_size >= 1024" in asked
+    assert "+1024 1 128 40.0 0" in asked
+    code, told = tell(here, rows.replace("30.0", "15.0").replace("80.0", "40.0"))
+    assert (code, told["decision"]) == (0, "kept")
+    assert "worth a dispatch" not in run("ask", "run", "--format", "md")[1]
+
+
+def test_how_much_of_an_idea_its_repair_changes_is_told(here: Path) -> None:
+    begin(here)
+    _, told = tell(here, FASTER + "broken 1 1 1 0\n")
+    assert (told["outcome"], told["reason"]) == ("incorrect", "test_failed")
+    code, told = tell(here, FASTER, "--repair")
+    assert (code, told["decision"]) == (0, "kept")
+    (said,) = told["beside_its_idea"]
+    assert "changes 1 line of round 2's files, which changed 4" in said
+    assert said in (here / "run/rounds/round-3/summary.md").read_text()
+    assert said in run("ask", "run", "--format", "md")[1]
+
+
+@pytest.mark.rule("small-gains")
+@pytest.mark.parametrize(("band", "decision"), [(0.01, "rolled_back"), (0.002, "kept")])
+def test_a_small_gain_of_a_repository_counts_where_its_band_is_smaller(
+    here: Path, band: float, decision: str
+) -> None:
+    target = TARGET.replace("error_rate: 0.3", f"error_rate: 0.3, noise_band: {band}")
+    make_repository(here / "small", target_yaml=target)
+    begin(here, "small")
+    rows = (line.split() for line in ROWS.splitlines())
+    text = "".join(f"{b} {m} {h} {float(us) * 0.992:.3f} {err}\n" for b, m, h, us, err in rows)
+    code, told = tell(here, text)
+    assert (code, told["decision"]) == (decision != "kept", decision)
+    [round_] = campaign_of(here).rounds
+    assert bool(round_.judgement.confirmation) is (decision == "kept")

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from schedule_graphs import CASES
+from test_schedules import signature_of
 
 from roofsmith.analysis.compare import (
     LARGEST_RATIO,
@@ -16,9 +18,14 @@ from roofsmith.analysis.compare import (
     is_win,
     verdict,
 )
+from roofsmith.computation.bounds import needed_sizes
+from roofsmith.computation.building import ONE, ZERO, Builder
+from roofsmith.computation.graph import Affine, Graph
+from roofsmith.computation.sizes import Size, shape_of
 from roofsmith.domain.comparison import ClassComparison, Comparison, Estimate, PairSample, Verdict
 from roofsmith.domain.target import KeepPolicy
 from roofsmith.domain.workload import ConfigClass, Workload
+from roofsmith.proposers.schedules.c_file import c_kernel
 
 POLICY = KeepPolicy()
 SMALL, LARGE = Workload(dims={"N": 1}), Workload(dims={"N": 2})
@@ -212,3 +219,39 @@ def test_hopeless_is_what_stays_disturbed_if_nothing_more_is_void(
     ]
     rest = [pair(n, 1.0, w) for n in range(len(samples) // 2, most) for w in ("N=1", "N=2")]
     assert is_hopeless(samples, most) == is_disturbed([*samples, *rest])
+
+
+D = Size.of("D")
+
+
+def of_view(count: Size, offset: Size, stride: Size = ONE, *, size: Size = D) -> Graph:
+    b = Builder()
+    x = b.input("x", "float32", size)
+    return b.graph(y=b.view(x, shape_of(count), [Affine(offset, (stride,))]))
+
+
+@pytest.mark.parametrize(
+    ("graph", "needed"),
+    [
+        (of_view(Size.of(3), D - 3), ("D >= 3",)),
+        (of_view(Size.of(3), ZERO), ("D >= 3",)),
+        (of_view(ONE, ONE), ("D >= 2",)),
+        (of_view(Size.of(3), ZERO, size=D * 2), ("D >= 2",)),
+        (of_view(D - 3, Size.of(3)), ()),
+        (of_view(D, D - 1, -ONE), ()),
+        (of_view(D // 2, ONE, Size.of(2)), ()),
+    ],
+)
+def test_the_least_size_follows_from_the_indices(graph: Graph, needed: tuple[str, ...]) -> None:
+    assert needed_sizes(graph) == needed
+    if needed:
+        text = c_kernel(graph, signature_of(graph), language="c", threads=1).text
+        assert needed[0] in text.partition("#include")[0]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_is_right_at_a_size_does_not_need_more(name: str) -> None:
+    case = CASES[name]()
+    for condition in needed_sizes(case.graph):
+        dim, _, least = condition.partition(" >= ")
+        assert all(dims[dim] >= int(least) for dims in case.dims)

@@ -65,6 +65,19 @@ def test_bytes_are_those_of_every_input_and_output_once(tmp_path: Path) -> None:
     assert (work.read_bytes, work.written_bytes, work.flops) == (4 * nd, 4 * nd, 5 * nd)
 
 
+def test_sweeps_are_counted_as_often_as_they_pass_over_what_they_sweep(tmp_path: Path) -> None:
+    path = tmp_path / "reference.py"
+    body = """
+        y[:] = x
+        for _ in range(T):
+            y[1:-1] = 0.5 * (y[:-2] + y[2:])"""
+    one = SmallReference({"N": 64, "T": 20}, *VECTOR, body)
+    path.write_text(one.text("numpy"))
+    work = counted(ReferenceReader(RunReference(path, None, (), None), [one.dims]).read())
+    assert work.swept_bytes == 8 * Size.of("N") * Size.of("T")
+    assert work.read_bytes + work.written_bytes == 8 * Size.of("N")
+
+
 def test_a_process_reads(tmp_path: Path) -> None:
     found = _asked(NUMPY["softmax"])
     assert found.is_certain

@@ -15,7 +15,7 @@ from roofsmith.judge.host.runner import WorkerRunner
 from roofsmith.ports import KernelDiedError
 from roofsmith.profilers import valgrind
 from roofsmith.profilers.cpu import CpuProfiler
-from roofsmith.profilers.listing import Listing, disassemble, read_listing
+from roofsmith.profilers.disassembly import Listing, disassemble, read_listing
 from roofsmith.profilers.watching import Watcher
 from roofsmith.toolchains.c import CToolchain
 
@@ -138,6 +138,24 @@ def test_callgrind_counts_the_kernel_alone(tmp_path: Path) -> None:
     if found.tool != "valgrind":
         pytest.skip(f"valgrind can't run here: {found.notes}")
     assert found.get("data_references") == pytest.approx(2 * 16384, rel=0.02)
+
+
+@pytest.mark.parametrize("finds", [True, False])
+def test_where_perf_counts_nothing_the_simulation_says_the_same(
+    tmp_path: Path, finds: bool
+) -> None:
+    """It is begun at once then."""
+    if finds and shutil.which("valgrind") is None:
+        pytest.skip("valgrind is not installed")
+    profiler = CpuProfiler(Watcher(WorkerRunner(), RowsOracle(), 1), blind=["no counters here"])
+    if not finds:
+        object.__setattr__(profiler, "find_valgrind", lambda: None)
+    found = profiler.profile(build(tmp_path, COUNTED), WORKLOAD)
+    assert "no counters here" in found.notes or "perf is not installed" in found.notes
+    if not finds:
+        assert (found.tool, "valgrind is not installed" in found.notes) == ("none", True)
+    elif found.tool == "valgrind":
+        assert found.get("data_references") == pytest.approx(2 * 16384, rel=0.02)
 
 
 def test_without_tools_the_profile_says_why(tmp_path: Path) -> None:

@@ -1,16 +1,25 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
+import psutil
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from simulated_machine import write
 
 from roofsmith.domain.device import Cache
+from roofsmith.judge.sandbox.enclosure import is_stopped
+from roofsmith.judge.timing.processor_time import _is_on_processor, await_stillness, ran_s, spent
 from roofsmith.machine import cpuinfo, probes
-from roofsmith.machine.cpu import CpuSource, usable_processors
+from roofsmith.machine.cpu import COMPILER_BYTES, CpuSource, build_slots, usable_processors
 from roofsmith.testing.machine import fake_device
 
 ARM = """\
@@ -182,3 +191,98 @@ def test_a_tool_that_hangs_is_left_out(tmp_path: Path, monkeypatch: pytest.Monke
         if "git" in versions:
             break
     assert versions["git"] == "git version 9"
+
+
+PATIENCE_S = 300.0
+
+
+@pytest.fixture
+def spinner() -> Iterator[subprocess.Popen[bytes]]:
+    """A process that never waits for anything."""
+    process = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_who_has_left_its_processor_uses_no_more_of_it(spinner: subprocess.Popen[bytes]) -> None:
+    until = time.monotonic() + PATIENCE_S
+    task = Path(f"/proc/{spinner.pid}/task/{spinner.pid}")
+    while not _is_on_processor(task):
+        assert time.monotonic() < until, "it was never seen running"
+    spinner.send_signal(signal.SIGSTOP)
+    while not is_stopped(spinner.pid):
+        assert time.monotonic() < until, "it never stopped"
+    await_stillness(spinner.pid, until)
+    assert not _is_on_processor(task)
+    stopped = spent(spinner.pid)
+    time.sleep(0.03)
+    assert ran_s(spinner.pid) == stopped.ran_s
+    assert stopped.stirred() is None
+
+
+def test_who_is_gone_stands_still() -> None:
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    process.wait()
+    await_stillness(process.pid, time.monotonic() + PATIENCE_S)
+    assert not _is_on_processor(Path(f"/proc/{process.pid}"))
+
+
+GIB = 1024**3
+
+
+@pytest.fixture
+def sixteen_processors(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(probes, "allowed_processors", lambda: frozenset(range(16)))
+    available(monkeypatch, 128 * GIB)
+
+
+def available(monkeypatch: pytest.MonkeyPatch, size_bytes: int) -> None:
+    memory = SimpleNamespace(available=size_bytes)
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: memory)
+
+
+def group(root: Path, line: str, files: dict[str, str]) -> Path:
+    (root / "proc/self").mkdir(parents=True)
+    (root / "proc/self/cgroup").write_text(f"{line}\n")
+    for name, text in files.items():
+        path = root / "sys/fs/cgroup" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"{text}\n")
+    return root
+
+
+@pytest.mark.usefixtures("sixteen_processors")
+def test_one_per_processor(tmp_path: Path) -> None:
+    assert build_slots(tmp_path) == 16
+
+
+@pytest.mark.usefixtures("sixteen_processors")
+@pytest.mark.parametrize(("left_gib", "slots"), [(0, 1), (1, 1), (5, 2), (24, 12), (33, 16)])
+def test_no_more_than_there_is_memory_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, left_gib: int, slots: int
+) -> None:
+    assert COMPILER_BYTES == 2 * GIB
+    available(monkeypatch, left_gib * GIB)
+    assert build_slots(tmp_path) == slots
+
+
+@pytest.mark.usefixtures("sixteen_processors")
+@pytest.mark.parametrize(
+    ("line", "files", "slots"),
+    [
+        ("0::/box", {"box/memory.max": str(6 * GIB), "memory.max": "max"}, 3),
+        ("0::/box/inner", {"box/memory.max": str(8 * GIB), "box/inner/memory.max": "max"}, 4),
+        ("0::/box", {"box/memory.max": "max", "box/cpu.max": "350000 100000"}, 4),
+        ("4:memory:/box", {"memory/box/memory.limit_in_bytes": str(10 * GIB)}, 5),
+        ("4:memory:/box", {"memory/box/memory.limit_in_bytes": "9223372036854771712"}, 16),
+        ("3:cpu,cpuacct:/box", {"cpu/box/cpu.cfs_quota_us": "200000",
+                                "cpu/box/cpu.cfs_period_us": "100000"}, 2),
+    ],
+)  # fmt: skip
+def test_no_more_than_the_container_may_have(
+    tmp_path: Path, line: str, files: dict[str, str], slots: int
+) -> None:
+    assert build_slots(group(tmp_path, line, files)) == slots

@@ -14,7 +14,7 @@ from roofsmith.machine import gpu_tools
 from roofsmith.profilers.ncu import find_ncu
 from roofsmith.profilers.sanitizer import find_compute_sanitizer
 from roofsmith.toolchains.cuda_toolkit import find_toolkit
-from roofsmith.toolchains.listing import sass
+from roofsmith.toolchains.disassembly import sass
 
 
 @pytest.fixture(autouse=True)

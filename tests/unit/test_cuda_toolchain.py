@@ -115,6 +115,7 @@ class TestBuilds:
         assert failure.detail.startswith(f"kernel.cu:{line + 1}: error: ")
         assert "setmaxnreg" in failure.detail
 
+    @pytest.mark.whole
     def test_spills_are_counted(self, toolchain: CudaToolchain) -> None:
         (plenty,) = built(toolchain.build(cuda(SPILLING))).resources
         (few,) = built(toolchain.build(cuda(SPILLING, "-maxrregcount=16"))).resources
@@ -126,6 +127,7 @@ class TestBuilds:
         assert few.spill_load_bytes
         assert few.stack_bytes
 
+    @pytest.mark.whole
     def test_several_files(self, toolchain: CudaToolchain) -> None:
         text = '#include "part.cuh"\nvoid launch(const float *, float *, int);\n'
         text += 'extern "C" void solve(const float *x, float *y, int n) { launch(x, y, n); }\n'
@@ -133,6 +135,7 @@ class TestBuilds:
         made = built(toolchain.build(cuda(text, others=(("part.cuh", "\n"), ("launch.cu", other)))))
         assert [kernel.name for kernel in made.resources] == ["scale<128>"]
 
+    @pytest.mark.whole
     def test_warnings_carry_file_and_line(self, toolchain: CudaToolchain) -> None:
         text = SCALE.replace("    int i", "    int unused;\n    int i")
         (warning,) = built(toolchain.build(cuda(text))).warnings
@@ -155,6 +158,7 @@ class TestBuilds:
         with pytest.raises(MachineError, match="holds no include/cutlass"):
             CudaToolchain(cache, H100).build(cuda(text))
 
+    @pytest.mark.whole
     def test_another_cutlass_is_another_library(
         self, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -173,6 +177,7 @@ class TestBuilds:
         assert three.library_sha256 != two.library_sha256
 
 
+@pytest.mark.whole
 @needs_nvcc
 @pytest.mark.parametrize("tool", [TOOLS[0], *map(another, TOOLS[1:])])
 def test_kernels_that_sanitizers_must_see_through_build(
@@ -190,6 +195,7 @@ class TestFailures:
         assert failure.detail == 'kernel.cu:5: error: identifier "z" is undefined'
         assert 'kernel.cu(5): error: identifier "z"' in failure.log.read_text()
 
+    @pytest.mark.whole
     def test_an_unknown_instruction(self, toolchain: CudaToolchain) -> None:
         text = SCALE.replace("    if (i", '    asm volatile("frobnicate.u32 1;");\n    if (i')
         failure = failed(toolchain.build(cuda(text)))
@@ -202,12 +208,14 @@ class TestFailures:
         assert "280,000 bytes" in failure.detail
         assert LESS_SHARED in failure.detail
 
+    @pytest.mark.whole
     def test_more_shared_memory_than_this_device_has(self, cache: Path) -> None:
         small = H100.model_copy(update={"limits": {"max_shared_bytes_per_block": 49_152}})
         failure = failed(CudaToolchain(cache, small).build(cuda(MUCH_SHARED, "-DFLOATS=20000")))
         assert failure.reason == "too_much_shared_memory"
         assert f"80,000 bytes; a block can have 49,152 ({LESS_SHARED})" in failure.detail
 
+    @pytest.mark.whole
     def test_undefined_on_the_host_and_on_the_device(self, toolchain: CudaToolchain) -> None:
         host = "void helper();\n" + SCALE.replace("    cudaDev", "    helper();\n    cudaDev")
         failure = failed(toolchain.build(cuda(host)))
@@ -253,6 +261,7 @@ class TestFailures:
         assert "are not known" in note
         assert made.resources == ()
 
+    @pytest.mark.whole
     def test_a_build_from_the_cache_names_this_device(self, cache: Path) -> None:
         for arch in ("sm_990", "sm_980"):
             device = H100.model_copy(update={"arch": arch})
@@ -318,6 +327,7 @@ class TestHostCompiler:
         monkeypatch.setenv("CUDA_HOME", str(TOOLKIT.root))
         monkeypatch.delenv("NVCC_CCBIN", raising=False)
 
+    @pytest.mark.whole
     def test_there_is_none_and_then_there_is_one(
         self, cache: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -364,6 +374,7 @@ class TestHostCompiler:
         with pytest.raises(MachineError, match=r"can't compile an empty file: .*\.h: No such file"):
             CudaToolchain(cache, H100).build(cuda())
 
+    @pytest.mark.whole
     def test_another_version_builds_anew(
         self, toolchain: CudaToolchain, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -423,6 +434,7 @@ class TestDriver:
         made = built(CudaToolchain(cache, H100).build(cuda(ENCODING)))
         assert b"\0libcuda.so.1\0" in made.library.read_bytes()
 
+    @pytest.mark.whole
     @pytest.mark.usefixtures("driver")
     @pytest.mark.parametrize("build", [{"flags": ("-lcuda",)}, another({"link": ("-l", "cuda")})])
     def test_who_asks_for_it_gets_it(self, cache: Path, build: dict[str, tuple[str, ...]]) -> None:
@@ -435,6 +447,7 @@ class TestDriver:
             in built(CudaToolchain(cache, H100).build(asked)).library.read_bytes()
         )
 
+    @pytest.mark.whole
     @pytest.mark.usefixtures("driver")
     def test_others_are_not(self, cache: Path) -> None:
         assert (

@@ -353,6 +353,7 @@ class TestJudged:
         assert "loads code" in rejection(found.outcome)  # type: ignore[arg-type]
         assert found.verdict == "rejected"
 
+    @pytest.mark.whole
     def test_a_target_demands_it_as_well(self, workplace: Workplace) -> None:
         assert workplace.judge("opens.c", "free.yaml").outcome.kind == "passed"
         found = workplace.judge("opens.c", "custom.yaml").outcome
@@ -362,6 +363,7 @@ class TestJudged:
         found = workplace.judge("base.c", "spoilt.yaml", custom_only=True)
         assert found.outcome.kind == "passed"
 
+    @pytest.mark.whole
     def test_check_obeys_the_target(self, workplace: Workplace) -> None:
         spoilt = api.Subject(path=workplace.folder / "spoilt.yaml")
         found = api.check(spoilt, workplace.settings, SilentObserver()).outcome

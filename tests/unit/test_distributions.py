@@ -27,6 +27,7 @@ from roofsmith.judge.correctness.distributions import (
     OWN,
     SMALLEST_NORMAL,
     STRETCHES,
+    TIES,
     UNLIKE,
     VARIED,
     nudged,
@@ -346,6 +347,43 @@ def test_what_makes_equal_what_is_sorted_is_left_out() -> None:
     assert {"a lone spike of 2^20 or more", "times 2^10", "normal"} <= plain
     assert not {"a lone spike of 2^20 or more", "a lone spike of 2^12", "times 2^10"} & gate
     assert "normal" in gate
+
+
+@pytest.mark.parametrize(
+    ("compute", "is_drawn"),
+    [
+        (lambda x: x.argmax(-1), True),
+        (lambda x: x.argmin(0), True),
+        (lambda x: x.shape[1] - x[:, ::-1].argmax(-1), True),
+        (lambda x: np.argsort(-x, -1, kind="stable")[:, :4], True),
+        (lambda x: softmax(x).argmax(-1), True),
+        (lambda x: np.where(np.arange(x.shape[1]) == x.argmax(-1)[:, None], x, 0), True),
+        (lambda x: np.argsort(x[:, np.random.default_rng(1).permutation(x.shape[1])], -1), False),
+        (lambda x: (x @ x.T).argmax(-1), False),
+        (lambda x: np.floor(4 * x), False),
+        (lambda x: x.max(-1), False),
+        (softmax, False),
+    ],
+)
+def test_equal_numbers_are_drawn_where_the_reference_has_a_rule_for_them(
+    compute: Callable[[np.ndarray], np.ndarray], is_drawn: bool
+) -> None:
+    found = tolerated(Operator(compute))
+    assert (TIES in found) is is_drawn
+    assert ("uniform" in found) is not is_drawn, "as many are drawn as ever"
+
+
+@given(SEEDS, TYPES, st.sampled_from([0, 1, -1]), st.sampled_from([(9, 16), (1, 64), (3, 4096)]))
+def test_few_numbers_come_often_and_in_inputs_alike_the_same(
+    seed: int, dtype: str, one: int, shape: tuple[int, int]
+) -> None:
+    given_ = values(seed, dtype, shape)
+    given_["kept"] = -given_["x"]
+    made = transform(TIES, given_, {"x": one, "kept": one}, seed, ON)
+    made["x"] = made["x"].astype(np.float64)  # NumPy 2.4 sorts float16 wrongly on AVX512_ICL
+    assert 2 <= len(np.unique(abs(made["x"]))) <= max(2, min(16, shape[1] // 8))
+    assert len(np.unique(abs(made["x"]))) == len(np.unique(made["x"])), "signs alone differ"
+    assert np.isin(made["kept"], made["x"]).any()
 
 
 class Scaled(Operator):

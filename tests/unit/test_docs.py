@@ -3,30 +3,42 @@
 from __future__ import annotations
 
 import ast
+import gzip
 import json
 import re
 import shlex
 import shutil
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import get_args
 
 import pytest
+import yaml
 from repository_bench import run, without_ceilings, without_profilers
+from test_attainable import bound
+from test_cuda_families import HOPPER
 from typer.testing import CliRunner
 
+from roofsmith import profilers
+from roofsmith.analysis.calibration import landing
 from roofsmith.cli.arrangement import FORMER
 from roofsmith.cli.root import cli
 from roofsmith.domain.answer import Answer
+from roofsmith.domain.campaign import Event, replay
 from roofsmith.domain.inspection import SanitizerTool
 from roofsmith.domain.outcome import Failure
+from roofsmith.engine.verify import verify
 from roofsmith.judge import patience
 from roofsmith.judge.correctness.diagnosis import Code
 from roofsmith.judge.gpu import lineup as gpu_lineup
 from roofsmith.judge.gpu import reasons
 from roofsmith.machine import nvml
+from roofsmith.proposers import reach
+from roofsmith.proposers.cards import CardContext, all_cards
+from roofsmith.store.records import check_chain, unseal
 from roofsmith.toolchains.diagnostics import Reason
 
 ROOT = Path(__file__).parents[2]
@@ -59,6 +71,11 @@ def test_commands_are_current(generate: ModuleType) -> None:
 def test_recipes_are_current(generate: ModuleType) -> None:
     page = (ROOT / "docs" / "recipes.md").read_text()
     assert page == generate.recipes_page(), "run `make docs`"
+
+
+def test_demands_are_counted(generate: ModuleType) -> None:
+    page = (ROOT / "docs" / "seeds.md").read_text()
+    assert page == generate.with_counts(page), "run `make docs`"
 
 
 def test_figures_are_those_of_the_judge_that_was_measured(generate: ModuleType) -> None:
@@ -307,3 +324,67 @@ def _has_the_shape_shown(document: dict[str, object]) -> None:
     assert set(document) - {"log"} == set(example)
     for workload in document["workloads"]:  # type: ignore[attr-defined]
         assert set(workload) == set(example["workloads"][0])
+
+
+CASES = Path(__file__).parents[2] / "docs" / "cases"
+FOLDERS = sorted(path.parent for path in CASES.glob("*/ledger.jsonl.gz"))
+
+
+def events_of(folder: Path) -> tuple[Event, ...]:
+    lines = gzip.decompress((folder / "ledger.jsonl.gz").read_bytes()).splitlines()
+    records = [unseal(line) for line in lines]
+    check_chain(records)
+    return tuple(record.event() for record in records)
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda path: path.name)
+def test_what_a_case_says_follows_from_its_ledger(folder: Path) -> None:
+    events = events_of(folder)
+    assert [one for one in verify(events) if one.rules is None] == []
+    campaign = replay(events)
+    page = (CASES / "README.md").read_text().splitlines()
+    row = next(line for line in page if f"({folder.name})" in line)
+    _, _, _, rounds, kept, *_ = row.split("|")
+    assert (int(rounds), int(kept)) == (len(campaign.rounds), len(campaign.kept))
+
+
+FAMILIES = {card.id: card for card in all_cards() if card.predict.__module__ == reach.__name__}
+
+
+def measured(floor_us: float | None, time_us: float, family: str | None = None) -> CardContext:
+    found = bound(None if floor_us is None else floor_us * 1e-6, None)
+    times_s = {found.workload: time_us * 1e-6}
+    return replace(HOPPER, family=family, bounds=(found,), times_s=times_s)
+
+
+@pytest.mark.parametrize(
+    ("card", "floor_us", "time_us", "gained"),
+    [
+        ("attention-3xtf32", 66.3, 4972.8, 45.1),
+        ("triton-attention", 66.4, 2666.1, 40.0),
+        ("triton-quantisation", 63.2, 381.8, 5.5),
+        ("inductor", 26.3, 101.2, 3.2),
+    ],
+)
+def test_promises_are_what_came_of_them(
+    card: str, floor_us: float, time_us: float, gained: float
+) -> None:
+    promised = reach.reached_gain(measured(floor_us, time_us), card)
+    assert landing(promised, gained, 0.02) == "hit"
+
+
+@pytest.mark.parametrize("card", FAMILIES)
+def test_whoever_is_near_the_limit_is_promised_nothing(card: str) -> None:
+    promise = FAMILIES[card].predict
+    assert promise(measured(84.0, 88.0)) == 1.0
+    assert promise(measured(84.0, 8400.0)) > 20
+    assert promise(measured(0.5, 6.0)) < 1.5  # a call takes that long, whatever it does
+    assert promise(measured(None, 6.0)) > 1
+
+
+def test_each_expects_a_counter_that_a_profiler_of_gpus_gives() -> None:
+    vocabulary = Path(profilers.__file__).parent / "vocabulary" / "counters.yaml"
+    known = {counter["name"] for counter in yaml.safe_load(vocabulary.read_text())["counters"]}
+    cards = [card for card in all_cards() if not card.languages <= {"c", "cpp"}]
+    assert {card.expected_counter for card in cards} <= known
+    assert all(card.expected_change.startswith(("up", "down")) for card in cards)

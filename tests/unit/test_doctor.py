@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -31,10 +32,10 @@ from simulated_machine import (
 
 from roofsmith.analysis.own_facts import own_facts
 from roofsmith.api import doctor
-from roofsmith.api.doctor.snapshot import Question, build_openmp, take
+from roofsmith.api.doctor.snapshot import Inquiry, build_openmp, take
 from roofsmith.citations.check import audit
 from roofsmith.citations.sources import CitationSources
-from roofsmith.cli.examined import examination_document, examined
+from roofsmith.cli.this_machine import examination_document, examined
 from roofsmith.domain.clocks import ClockClaim, ClockSettings
 from roofsmith.domain.device import Environment
 from roofsmith.domain.outcome import BuildFailed
@@ -45,7 +46,7 @@ from roofsmith.machine import permissions
 from roofsmith.machine.frameworks import TorchBuild
 from roofsmith.machine.plugged import vendors
 from roofsmith.report.campaign_files import render_campaign
-from roofsmith.report.environment import env_check
+from roofsmith.report.manifest import env_check
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -239,7 +240,7 @@ def test_openmp_is_that_of_the_targets_compiler(
     write(tmp_path, {"bin/clang": CLANG})
     clang.chmod(0o755)
     monkeypatch.setenv("PATH", f"{clang.parent}:{os.environ['PATH']}")
-    asked = Question(language="c", compiler="clang")
+    asked = Inquiry(language="c", compiler="clang")
     there = host(
         root,
         compilers=lambda: {"gcc": GCC, "clang": "clang version 14"},
@@ -261,13 +262,13 @@ def test_openmp_without_the_targets_compiler(root: Path) -> None:
 
 
 def test_clocks_that_a_killed_run_left_locked(root: Path) -> None:
-    from roofsmith.machine.clock_claims import this_process
+    from roofsmith.machine.clocks import this_process
 
     sources = h100(root)
     folder = settings(root).clocks_dir
     owner = this_process()
     dead = owner.model_copy(update={"started_ticks": owner.started_ticks + 1})
-    claim = ClockClaim(uuid=UUID, vendor="nvidia", before=ClockSettings(), owner=dead)
+    claim = ClockClaim(uuid=UUID, before=ClockSettings(), owner=dead)
     write(folder, {"gpu.json": claim.model_dump_json()})
     check = named(look(sources, CUDA), "locked clocks")
     assert check.level == "limited"
@@ -298,7 +299,7 @@ def test_a_tool_that_hangs_is_given_up_before_people_are_kept(
     tool.write_text("#!/bin/sh\nexec sleep 600\n")
     tool.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
-    s = take(settings(tmp_path), Question(device_language="c"), vendors(tmp_path), "nvidia", 0.3)
+    s = take(settings(tmp_path), Inquiry(device_language="c"), vendors(tmp_path), "nvidia", 0.3)
     while not s.environment.has_come:
         time.sleep(0.01)
     assert set(s.environment.value(None).tools) == {"python"}
@@ -308,7 +309,7 @@ def test_a_campaign_asks_only_what_it_depends_on(root: Path) -> None:
     names = {check.name for check in look(h100(root), CUDA, brief=True).checks}
     assert {"NVIDIA GPU", "in use", "nvcc", "PyTorch", "ncu", "load", "cache"} <= names
     assert not {"OpenMP", "packages", "wiki"} & names
-    s = take(settings(root), Question(device_language="c", brief=True), vendors(root), "amd", 60.0)
+    s = take(settings(root), Inquiry(device_language="c", brief=True), vendors(root), "amd", 60.0)
     for never in (s.openmp, s.wiki, s.cuda, s.fleet["nvidia"], s.tools["ncu"]):
         assert never.has_come
         with pytest.raises(MachineError, match="wasn't asked"):
@@ -447,6 +448,61 @@ def test_the_document_is_json(root: Path) -> None:
     shown = json.loads(json.dumps(examination_document(look(h100(root), CUDA))))
     assert shown["ready"] is True
     assert shown["language"] == "cuda"
-    assert {"area", "name", "level", "detail", "fix", "languages", "required"} == set(
-        shown["checks"][0]
-    )
+    keys = {"area", "name", "level", "detail", "fix", "languages", "required", "below"}
+    assert keys == set(shown["checks"][0])
+
+
+CONFTEST = Path(__file__).parents[1] / "conftest.py"
+TESTS = '''\
+import subprocess, sys, tempfile
+import pytest
+
+PROGRAM = """
+import fcntl, pathlib, os, sys, tempfile
+place = pathlib.Path(tempfile.gettempdir(), f"roofsmith-tests-{os.getuid()}")
+with (place / "machine").open("w") as machine:
+    fcntl.flock(machine, getattr(fcntl, sys.argv[1]) | fcntl.LOCK_NB)
+"""
+
+
+def another_may_have_it(how):
+    """Whether a test in another process would get the machine now."""
+    done = subprocess.run([sys.executable, "-c", PROGRAM, how], capture_output=True, text=True)
+    assert done.returncode == 0 or "BlockingIOError" in done.stderr, done.stderr
+    return done.returncode == 0
+
+
+def test_who_measures_is_alone_wherever_temporary_files_go(tmp_path, monkeypatch, alone):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    assert another_may_have_it("LOCK_SH")
+    with alone():
+        assert not another_may_have_it("LOCK_SH")
+        with alone():
+            assert not another_may_have_it("LOCK_SH")
+        assert not another_may_have_it("LOCK_SH")
+    assert another_may_have_it("LOCK_SH")
+    assert not another_may_have_it("LOCK_EX")
+    assert not any(tmp_path.iterdir())
+
+
+@pytest.mark.timing
+def test_so_is_a_test_that_is_marked():
+    assert not another_may_have_it("LOCK_SH")
+'''
+
+
+def test_who_measures_is_alone(tmp_path: Path) -> None:
+    suite, locks = tmp_path / "suite", tmp_path / "locks"
+    suite.mkdir()
+    locks.mkdir()
+    shutil.copy(CONFTEST, suite)
+    (suite / "test_alone.py").write_text(TESTS)
+    (suite / "pytest.ini").write_text("[pytest]\nmarkers =\n    timing\n    slow\n")
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST_")}
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist"],
+        cwd=suite, env={**environment, "TMPDIR": str(locks)}, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "2 passed" in done.stdout
+    assert [place.name for place in locks.glob("roofsmith-*")] == [f"roofsmith-tests-{os.getuid()}"]

@@ -29,6 +29,7 @@ from simulated_machine import (
     write,
 )
 
+from roofsmith.api.campaigns import require_minimums
 from roofsmith.api.doctor.snapshot import Reply
 from roofsmith.domain.examination import Check, Examination
 from roofsmith.domain.fleet import GatePolicy, GpuProcess
@@ -106,7 +107,7 @@ def test_a_newer_minor_release_runs_on_the_driver(root: Path) -> None:
 
 
 def test_a_toolkit_that_does_not_know_the_gpu(root: Path) -> None:
-    found = look(h100(root, toolkit=lambda: toolkit((11, 4), (70, 80))), CUDA)
+    found = look(h100(root, toolkit=lambda: toolkit((11, 8), (70, 80))), CUDA)
     assert named(found, "nvcc").level == "limited"
     assert "PTX for compute_80" in named(found, "nvcc").detail
 
@@ -117,6 +118,62 @@ def test_no_nvcc(root: Path) -> None:
     assert standing(found)["Triton"] is True
     assert named(found, "nvcc").level == "absent"  # nothing asks for it by name
     assert look(h100(root), CUDA).ready
+
+
+# -- minimums -------------------------------------------------------------------------------
+
+
+OLD = H100 | {"attributes": H100["attributes"] | {"major": 6, "minor": 1}}
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "below"),
+    [
+        ("NVIDIA GPU", {"cuda": lambda: OLD}, "compute capability 7.0"),
+        ("nvcc", {"toolkit": lambda: toolkit((11, 4), (70, 80))}, "CUDA 11.6"),
+        ("PyTorch", {"torch_build": lambda: TorchBuild("1.13.1", cuda="11.7")}, "PyTorch 2.0"),
+    ],
+)
+def test_what_is_older_than_a_minimum_lets_no_campaign_begin(
+    root: Path, name: str, changes: dict[str, Any], below: str
+) -> None:
+    found = look(h100(root, **changes), CUDA)
+    check = named(found, name)
+    assert (check.level, check.below) == ("missing", below)
+    assert check.fix
+    assert below.rpartition(" ")[0] in found.summary
+    with pytest.raises(MachineError, match=f"older than {below}") as raised:
+        require_minimums(found)
+    assert raised.value.exit_code == 2
+
+
+def test_an_old_triton_matters_to_triton_alone(root: Path) -> None:
+    old = h100(root, triton=lambda: "1.1.1")
+    assert named(look(old, TRITON), "Triton").below == "Triton 2.0"
+    require_minimums(look(old, CUDA))
+
+
+@pytest.mark.parametrize(
+    ("version", "level"), [("2023.3.1.0", "limited"), ("2024.3.2.0", "ok"), ("2025.3.1.0", "ok")]
+)
+def test_an_old_profiler_is_a_remark(root: Path, version: str, level: str) -> None:
+    line = f"Version {version} (build 1) (public-release)"
+    found = look(h100(root, tools=lambda name: line if name == "ncu" else None), CUDA)
+    assert named(found, "ncu").level == level
+    require_minimums(found)
+
+
+@pytest.mark.parametrize(("version", "level"), [("6.1.2-1", "limited"), ("6.2.0-66", "ok")])
+def test_rocm_before_rocprofv3_is_a_remark(root: Path, version: str, level: str) -> None:
+    sources = mi300x(root)
+    write(root, {"opt/rocm/.info/version": f"{version}\n"})
+    assert named(look(sources), "ROCm").level == level
+
+
+def test_cuda_that_works_may_be_older_than_recommended(root: Path) -> None:
+    found = named(look(h100(root, toolkit=lambda: toolkit((12, 4))), CUDA), "nvcc")
+    assert found.level == "ok"
+    assert "CUDA 12.6 or newer is recommended" in found.detail
 
 
 # -- a repository's commands ----------------------------------------------------------------
@@ -319,7 +376,7 @@ def test_a_management_library_that_does_not_answer(root: Path) -> None:
 
 def test_where_no_gpu_can_be_seen_no_command_gets_one(root: Path) -> None:
     silent = raises(MachineError("NVML doesn't answer", hint="nvidia-smi must work"))
-    fleet = HostFleet("nvidia", {}, (silent,))
+    fleet = HostFleet("nvidia", {}, silent)
     found = look(h100(root, fleet=lambda vendor: fleet.gpus()), CUDA)
     check = named(found, "in use")
     assert not found.ready
@@ -472,8 +529,9 @@ def test_an_mi300x(root: Path) -> None:
     assert (
         named(found, "AMD GPU").detail == "AMD Instinct MI300X, gfx942, 304 compute units, 192 GiB"
     )
-    assert named(found, "driver").detail == "amdgpu 6.10.5, ROCm 6.4.1-83"
-    assert named(found, "clocks").detail == "up to 2100 MHz; can be locked (--lock-clocks)"
+    assert named(found, "driver").detail == "amdgpu 6.10.5"
+    assert named(found, "ROCm").detail == "6.4.1-83"
+    assert named(found, "clocks").detail == "up to 2100 MHz"
     assert named(found, "heat").detail == "38 °C"
     assert named(found, "in use").level == "ok"
     assert standing(found) == {

@@ -17,8 +17,7 @@ from roofsmith.domain.outcome import Incorrect
 from roofsmith.domain.proposal import Hypothesis, Proposal, RepairTask
 from roofsmith.domain.refusal import Refusal
 from roofsmith.ports import Brief
-from roofsmith.proposers.earnings import Try, earning_rates, tries_of
-from roofsmith.proposers.portfolio import Portfolio, is_silent
+from roofsmith.proposers.portfolio import Portfolio, Try, earning_rates, is_silent, tries_of
 from roofsmith.testing.proposer import AT, FakeScreen, ScriptedProposer, advance, brief_for
 
 A, B, C = COSTLY = ("model:a", "model:b", "agent:c")

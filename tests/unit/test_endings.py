@@ -17,7 +17,7 @@ from roofsmith.domain.outcome import Incorrect
 from roofsmith.domain.profile import Counter, Profile
 from roofsmith.domain.proposal import Proposal
 from roofsmith.domain.standing import limits_in_force
-from roofsmith.domain.target import Goal, StopPolicy, Target
+from roofsmith.domain.target import Goal, KeepPolicy, StopPolicy, Target
 from roofsmith.domain.workload import Workload
 from roofsmith.engine.loop import Engine
 from roofsmith.engine.stopping import conditions, stop_condition
@@ -71,6 +71,41 @@ def test_the_efficiency() -> None:
     campaign = run(world(1.05e-4))
     assert holding(campaign) == ["efficiency_reached"]
     assert "the goal is 90%" in checks(campaign)["efficiency_reached"].detail
+
+
+@pytest.mark.rule("goals")
+@pytest.mark.parametrize(("goal", "reached"), [(Goal(gbs=7.9), True), (Goal(gbs=8.1), False)])
+def test_a_rate_may_be_the_goal(goal: Goal, reached: bool) -> None:
+    """4 MB in 0.5 ms are 8 GB/s."""
+    campaign = run(world(0.5e-3, target=fake_target(goal=goal)))
+    assert (holding(campaign) == ["goal_reached"]) is reached
+    assert f"; the goal is {goal.gbs:.4g} GB/s" in checks(campaign)["goal_reached"].detail
+    files = render_campaign(campaign).files
+    assert f"or {goal.gbs:g} GB/s (geometric mean" in files["README.md"]
+    assert f">= {goal.gbs:g} GB/s" in files["manifest.yaml"]
+
+
+def test_a_rate_that_nobody_knows_is_never_reached() -> None:
+    campaign = run(world(0.5e-3, target=fake_target(goal=Goal(tflops=1e-9))))
+    assert holding(campaign) == ["goal_reached"]
+    unknown = campaign.started.model_copy(update={"bounds": ()})
+    campaign = campaign.model_copy(update={"started": unknown})
+    found = conditions(campaign, StopPolicy(), 0.0)[0]
+    assert not found.holds
+    assert "UNKNOWN; the goal is 1e-09 TFLOP/s" in found.detail
+
+
+@pytest.mark.rule("goals", "most-rounds")
+def test_without_a_limit_of_rounds_nor_a_goal_nothing_ends_it_but_want_of_ideas() -> None:
+    stop = StopPolicy(max_iterations=None, max_consecutive_regressions=None)
+    target = fake_target(goal=Goal(roofline_fraction=None), stop=stop)
+    campaign = run(world(*SLOWER, 1.05e-4, *[0.9e-4] * 20, target=target))
+    assert len(campaign.rounds) == len(SLOWER) + 21
+    assert holding(campaign) == ["out_of_ideas"]
+    files = render_campaign(campaign).files
+    assert "- no limit of rounds" in files["README.md"]
+    assert "performance_target: null" in files["manifest.yaml"]
+    assert "max_iterations: null" in files["manifest.yaml"]
 
 
 @pytest.mark.rule("stop-conditions")
@@ -490,3 +525,72 @@ def test_a_profile_that_was_left_out_is_found() -> None:
         e.model_copy(update={"profile": None}) if e.kind == "round" else e for e in here.records
     ]
     assert any("decision" in finding.what for finding in verify(edited))
+
+
+@pytest.mark.rule("regressions-told")
+def test_the_state_after_every_round_shows_the_regressions_so_far() -> None:
+    campaign = run(world(0.5e-3, *SLOWER[:2], target=fake_target(goal=Goal(gbs=100.0))))
+    state = render_campaign(campaign).files["state.md"]
+    held = campaign.rounds[0]
+    assert f"round 2, candidate `{held.candidate.id}`" in state
+    assert "REGRESSIONS: 2 of 5" in state
+    rows = [line for line in state.splitlines() if line.startswith(("| 3 |", "| 4 |"))]
+    assert ["idea 1" in rows[0], "idea 2" in rows[1]] == [True, True]
+    assert all(campaign.rounds[at].candidate.id in rows[at - 1] for at in (1, 2))
+    assert "GB/s at the baseline, 7.995 GB/s now" in state
+    assert "all: slower in 2 of 3 rounds" in state
+    kept = run(world(*SLOWER[:2], 0.5e-3))
+    assert "REGRESSIONS: 0 of 5" in render_campaign(kept).files["state.md"]
+
+
+@pytest.mark.rule("stagnation-direction")
+def test_a_round_after_a_review_says_whether_it_leaves_its_dead_ends() -> None:
+    here = world(*SLOWER[:4])
+    kinds = ("tiling", "tiling", "tiling", "layout")
+    here.ideas = [
+        idea.model_copy(
+            update={"hypothesis": idea.hypothesis.model_copy(update={"category": kind})}
+        )
+        for idea, kind in zip(here.ideas, kinds, strict=True)
+    ]
+    files = render_campaign(run(here)).files
+    said = [files[f"rounds/round-{number}/summary.md"] for number in (3, 4, 5)]
+    assert "dead end" not in said[0]
+    assert "goes on with tiling, which the review calls a dead end" in said[1]
+    assert "turns to layout, away from tiling" in said[2]
+    assert "Experience: 4 attempts left" in files["final_report.md"]
+
+
+@pytest.mark.rule("stagnation-direction")
+@pytest.mark.parametrize(("why", "after"), [("", [3, 4]), ("on one stage alone", [3])])
+def test_a_model_that_goes_on_with_a_dead_end_is_sent_back_once_a_round_unless_it_says_why(
+    why: str, after: list[int]
+) -> None:
+    here = world(*SLOWER[:5])
+    reasons = ("", "", "", "", why)
+    here.ideas = [
+        idea.model_copy(
+            update={
+                "proposer": "model:a",
+                "hypothesis": idea.hypothesis.model_copy(
+                    update={"category": "tiling", "again": again}
+                ),
+            }
+        )
+        for idea, again in zip(here.ideas, reasons, strict=True)
+    ]
+    campaign = run(here)
+    assert {one.reason for one in campaign.refusals} == {"dead_end"}
+    assert [one.after_round for one in campaign.refusals] == after
+    assert verify(here.records) == ()
+
+
+@pytest.mark.rule("small-gains")
+@pytest.mark.parametrize(("band", "kept"), [(0.01, False), (0.002, True)])
+def test_a_gain_below_one_percent_counts_where_the_band_says_so_and_it_is_seen_twice(
+    band: float, kept: bool
+) -> None:
+    campaign = run(world(0.992e-3, target=fake_target(keep=KeepPolicy(noise_band=band))))
+    [round_] = campaign.rounds
+    assert (round_.decision.kind == "kept") is kept
+    assert bool(round_.judgement.confirmation) is kept

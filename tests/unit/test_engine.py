@@ -5,33 +5,45 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
+from typing import Any, cast
 
 import pytest
 from worlds import world
 
 from roofsmith.analysis.spending import spent_s
+from roofsmith.domain.artifact import Artifact
 from roofsmith.domain.campaign import Baseline, Campaign, Profiled, Round, Started, Stopped
 from roofsmith.domain.command import CommandSpec
+from roofsmith.domain.comparison import Judgement
 from roofsmith.domain.kernel import BuildSpec, Built, Candidate, Signature, SourceFile
 from roofsmith.domain.outcome import BuildFailed, Crashed, Incorrect, Unstable
 from roofsmith.domain.proposal import Proposal
 from roofsmith.domain.refusal import Refusal
 from roofsmith.domain.target import KeepPolicy, StopPolicy, Target
 from roofsmith.engine.loop import Engine
+from roofsmith.engine.meter import Lap, Meter
 from roofsmith.engine.progress import (
     OUTSIDE_S,
     expected_end_s,
+    expected_judgement_s,
     expected_round_s,
     overhead_fraction,
 )
 from roofsmith.engine.records import baseline_error
-from roofsmith.engine.stopping import Stop, left_out, stop_condition, time_is_left
+from roofsmith.engine.stopping import (
+    Stop,
+    left_for_pairs_s,
+    left_out,
+    stop_condition,
+    time_is_left,
+)
 from roofsmith.engine.verify import verify
 from roofsmith.errors import BaselineError, MachineError, StorageError
-from roofsmith.evaluator.local import changed_signature
-from roofsmith.ports import Brief, Screen
+from roofsmith.evaluator.local import LocalEvaluator, changed_signature
+from roofsmith.ports import Brief, Judge, Observer, Scope, Screen
+from roofsmith.testing.clock import FakeClock
 from roofsmith.testing.engine import FakeWorld, ProposerScript, fake_idea, fake_target
-from roofsmith.testing.judge import FakeKernels
+from roofsmith.testing.judge import FakeJudge, FakeKernels
 from roofsmith.testing.machine import fake_device, fake_environment
 from roofsmith.testing.toolchain import FakeToolchain
 from roofsmith.toolchains.signature import read_signature
@@ -67,6 +79,16 @@ def test_the_first_records_are_what_is_frozen_and_the_baseline() -> None:
     assert isinstance(baseline, Baseline)
     assert baseline.candidate == here.target.baseline
     assert len(baseline.timings) == 2
+
+
+def test_the_reference_begins_with_the_campaign() -> None:
+    here, heard = world(), list[list[str]]()
+    parts = here.parts()
+    evaluator = parts.evaluator
+    assert isinstance(evaluator, LocalEvaluator)
+    tells = replace(evaluator, prepare=lambda _: heard.append(list(here.observer.stages)))
+    Engine(replace(parts, evaluator=tells), "test").run()
+    assert "build" not in heard[0]
 
 
 @pytest.mark.rule("kept-or-rolled-back")
@@ -170,7 +192,7 @@ def test_a_commit_says_what_was_tried_why_and_what_was_measured() -> None:
     parts = here.lineage.commits[-1].message.split("\n\n")
     hypothesis = round_.hypothesis
     assert parts[:2] == [f"Round 2: {hypothesis.statement}", hypothesis.rationale]
-    assert parts[2] == round_.decision.rule
+    assert parts[2] == f"Why it worked: {round_.decision.rule}"
     assert parts[3] == f"Total: {round_.total_speedup:.3f}x over the baseline"
 
 
@@ -257,7 +279,7 @@ def test_a_profile_that_decides_nothing_is_made_when_somebody_wants_it() -> None
     here = world(0.5e-3, 0.8e-3, 0.7e-3)
     campaign = run(here)
     assert [r.profile is not None for r in campaign.rounds] == [True, False, False]
-    assert all(r.disassembly is None for r in campaign.rounds)
+    assert [r.disassembly is not None for r in campaign.rounds] == [True, False, False]
     assert verify(here.records) == ()
 
 
@@ -276,6 +298,33 @@ def test_whoever_reads_evidence_has_that_of_the_last_round_and_of_what_holds() -
         engine.look_back()
     assert [event for event in here.records if isinstance(event, Profiled)] == made
     assert verify(here.records) == ()
+
+
+def test_a_round_has_the_hashes_of_what_it_left_and_a_later_look_keeps_no_logs() -> None:
+    here = world(0.5e-3, 0.8e-3, 0.7e-3)
+    asked: list[tuple[int, bool, bool]] = []
+
+    def keep(round_: int, _: str, kept: bool, logs: bool) -> tuple[Artifact, ...]:
+        asked.append((round_, kept, logs))
+        return (Artifact(path=f"profiles/round-{round_}/a", sha256="0" * 64, size_bytes=1),)
+
+    parts = replace(here, proposer=Reads(here.ideas)).parts()
+    Engine(replace(parts, evidence=keep), "test").run()
+    seen = [event for event in here.records if isinstance(event, Baseline | Round | Profiled)]
+    assert all(event.artifacts[0].path.split("-")[1][:1] == str(event.round) for event in seen)
+    assert asked[:3] == [(1, True, True), (2, True, True), (2, True, False)]
+    assert {(3, False, True), (3, False, False)} <= {*asked}
+    assert verify(here.records) == ()
+
+
+def test_evidence_that_cannot_be_kept_loses_no_round() -> None:
+    def keep(*_: object) -> tuple[Artifact, ...]:
+        raise StorageError("the disk is full")
+
+    here = world(0.5e-3)
+    campaign = Engine(replace(here.parts(), evidence=keep), "test").run()
+    assert [r.decision.kind for r in campaign.rounds] == ["kept"]
+    assert campaign.rounds[0].artifacts == ()
 
 
 def two_classes() -> Target:
@@ -399,6 +448,37 @@ def test_an_end_takes_what_measuring_took_and_can_do_without_the_rest() -> None:
         "held-out shapes", "the last profile"
     )  # fmt: skip
     assert left_out(one, StopPolicy(), 1e6, yardsticks=2) == ()
+
+
+class Hearing:
+    """A judge that keeps what it hears of the time that is left."""
+
+    def __init__(self, judge: FakeJudge) -> None:
+        self._judge = judge
+        self.left_s: list[float | None] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._judge, name)
+
+    def compare(
+        self, candidate: Built, incumbent: Built, observer: Observer, scope: Scope | None = None
+    ) -> Judgement:
+        self.left_s.append(None if scope is None else scope.left_s)
+        return self._judge.compare(candidate, incumbent, observer, scope)
+
+
+@pytest.mark.parametrize("budget_s", [None, 100.0])
+def test_a_judge_hears_what_the_budget_leaves_beside_the_end(budget_s: float | None) -> None:
+    policy = StopPolicy(budget_s=budget_s)
+    here = world(0.5e-3, target=fake_target(stop=policy))
+    here.judge = cast(Judge, hearing := Hearing(here.fake_judge()))
+    campaign = run(here)
+    assert all((left_s is None) is (budget_s is None) for left_s in hearing.left_s)
+    assert hearing.left_s
+    left_s, end_s = left_for_pairs_s(campaign, policy, 20.0), expected_end_s(campaign) or 0.0
+    assert left_s == (None if budget_s is None else budget_s - 20.0 - end_s)
+    if budget_s is not None:  # a round that was let in has what one takes
+        assert left_for_pairs_s(campaign, policy, budget_s) == expected_judgement_s(campaign)
 
 
 def test_a_slow_reference_makes_rounds_long_and_is_named() -> None:
@@ -591,3 +671,47 @@ def test_a_final_measurement_that_fails_is_told() -> None:
     campaign = engine.finish(Stop("out_of_ideas", "no more ideas"))
     assert stopped(campaign).final_timings == ()
     assert "SIGBUS" in stopped(campaign).detail
+
+
+def test_laps_add_up_to_all_time_and_keep_kernel_time_apart() -> None:
+    clock = FakeClock()
+    meter = Meter(clock)
+    clock.advance(1)
+    with meter.kernel():
+        clock.advance(2)
+    clock.advance(4)
+    assert meter.running_s == 7
+    assert meter.lap() == Lap(wall_s=7, kernel_s=2)
+    clock.advance(8)
+    with meter.kernel():
+        clock.advance(16)
+    assert meter.lap() == Lap(wall_s=24, kernel_s=16)
+    assert meter.running_s == 0
+
+
+def test_kernel_time_inside_kernel_time_counts_once() -> None:
+    clock = FakeClock()
+    meter = Meter(clock)
+    with meter.kernel():
+        clock.advance(1)
+        with meter.kernel():
+            clock.advance(2)
+        clock.advance(4)
+    assert meter.lap() == Lap(wall_s=7, kernel_s=7)
+
+
+def test_a_tool_that_raises_was_still_running() -> None:
+    clock = FakeClock()
+    meter = Meter(clock)
+
+    def interrupted() -> None:
+        with meter.kernel():
+            clock.advance(3)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    clock.advance(1)
+    with meter.kernel():
+        clock.advance(5)
+    assert meter.lap() == Lap(wall_s=9, kernel_s=8)

@@ -135,6 +135,19 @@ def test_an_incumbent_that_does_not_build_any_more_is_our_failure() -> None:
             evaluate()
 
 
+def test_what_runs_as_another_candidate_does_is_timed_when_it_is_looked_at_again() -> None:
+    here = world()
+    baseline = here.target.baseline
+    first, second = (baseline.with_kernel_text(f"/* {n} */\n{SCALE}") for n in range(2))
+    for one, time_s in ((baseline, 4e-3), (first, 2e-3), (second, 1e-3)):
+        here.kernels.add(one, time_s=time_s)
+    for alike, expected in ((True, [2, 2, 4, 2]), (False, [2, 4, 4, 2])):
+        code = "same" if alike else None
+        evaluator = replace(here.evaluator(), code_of=lambda _, code=code: code)
+        seen = [evaluator.screen(one, baseline).speedup for one in (first, second, second, first)]
+        assert seen == [pytest.approx(one) for one in expected]
+
+
 def test_only_what_is_asked_for_is_looked_at() -> None:
     here = world(inspector=FakeInspector(), tracer=FakeTracer())
     workload, baseline = here.target.workloads[0], here.target.baseline

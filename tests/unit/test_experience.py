@@ -16,11 +16,12 @@ from pathlib import Path
 import pytest
 from campaign_builder import softmax_campaign
 
+from kinds import another
 from roofsmith.analysis.experiments import experiments
+from roofsmith.api.experience import duplicates
 from roofsmith.domain.experiment import Experiment
 from roofsmith.errors import StorageError, UnknownNameError, UsageError
 from roofsmith.experience.database import Database, Query
-from roofsmith.experience.duplicates import duplicates
 
 SERVERS = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
 
@@ -73,6 +74,20 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 @pytest.fixture
 def database(url: str) -> Database:
     return Database(url)
+
+
+def test_who_only_reads_makes_and_changes_nothing(url: str) -> None:
+    reader = Database(url, only_reads=True)
+    with pytest.raises(StorageError):
+        reader.list()  # there is no table, and it makes none
+    rows = experiments(softmax_campaign())
+    Database(url).add(rows)
+    assert [reader.get(row.id) for row in rows] == list(rows)
+    for write in (lambda: reader.add([rows[0].model_copy(update={"id": "new"})]),
+                  lambda: reader.update(rows[0].id, {"score": 9.0}, "because")):  # fmt: skip
+        with pytest.raises(StorageError, match=r"read-?only"):
+            write()
+    assert Database(url).list(Query(folded=None, tips=None)) == rows
 
 
 def test_every_round_comes_back_as_it_was(database: Database) -> None:
@@ -142,15 +157,6 @@ def test_a_schema_from_the_future_is_refused(database: Database) -> None:
         Database(str(database._url)).list()
 
 
-def test_a_schema_is_the_last_migration() -> None:
-    from alembic.script import ScriptDirectory
-
-    from roofsmith.experience import schema
-
-    folder = Path(schema.__file__).parent / "migrations"
-    assert ScriptDirectory(str(folder)).get_current_head() == schema.HEAD
-
-
 WRITER = """
 import sys
 from roofsmith.domain.experiment import Experiment
@@ -162,6 +168,7 @@ for number in range(10_000):
 """
 
 
+@pytest.mark.parametrize("url", ["sqlite", another("postgresql")], indirect=True)
 @pytest.mark.slow
 def test_eight_writers_who_are_killed_lose_nothing_that_was_acknowledged(
     url: str, tmp_path: Path
@@ -205,28 +212,25 @@ def damaged(path: Path, where: Callable[[int], slice]) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("where", "least"),
+    "where",
     [
-        (lambda _: slice(0, 16), 300),
-        (lambda _: slice(0, 4096), 300),
-        (lambda size: slice(size // 3, size // 2), 30),
-        (lambda size: slice(16, size), 0),
+        lambda _: slice(16, 4096),
+        lambda size: slice(size // 3, size // 2),
+        lambda size: slice(16, size),
     ],
-    ids=["magic", "first page", "middle", "all"],
+    ids=["first page", "middle", "all"],
 )
-def test_what_is_whole_of_a_broken_file_is_recovered(
-    tmp_path: Path, where: Callable[[int], slice], least: int
+def test_a_broken_file_stays_and_a_new_one_begins(
+    tmp_path: Path, where: Callable[[int], slice]
 ) -> None:
     path = tmp_path / "experience.db"
-    rows = filled(path)
+    filled(path)
     broken = damaged(path, where)
     told: list[str] = []
     database = Database(f"sqlite:///{path}", told.append)
     database.search("1", 1)
     database.add([Experiment(id="new")])
-    found = {one.id: one for one in database.list()}
-    assert len(found) > least
-    assert all(found[row.id] == row for row in rows if row.id in found)
+    assert "new" in {one.id for one in database.list()}
     assert (tmp_path / "experience.db.broken-1").read_bytes() == broken
     assert len(told) == 1
     assert sqlite3.connect(path).execute("PRAGMA integrity_check").fetchone() == ("ok",)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import gzip
 import json
 import sqlite3
@@ -420,6 +422,31 @@ def test_what_a_locked_database_cannot_take_waits_and_lands(
     landed = run("experience", "list")[1]["experiments"]
     assert sorted(one["score"] for one in landed) == [1.11, 1.7]
     assert not (here / "experience.db.spool.jsonl").exists()
+
+
+def test_what_waits_on_a_file_system_without_locks_stays_there(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr("roofsmith.experience.database._LOCKED_S", 0)
+    tip = ("tips", "add", "--op", "softmax", "--backend", "c", "--device", "test")
+    run(*tip, "first")
+    holder = sqlite3.connect(here / "experience.db", isolation_level=None)
+    holder.execute("BEGIN EXCLUSIVE")
+    spool = here / "experience.db.spool.jsonl"
+    with monkeypatch.context() as patch:
+        patch.setattr(fcntl, "flock", refuse)
+        assert run(*tip, "second")[0] == 0
+        assert run(*tip, "third")[0] == 0
+        holder.execute("COMMIT")
+        holder.close()
+        assert run(*tip, "fourth")[0] == 0
+        assert spool.exists(), "what others add meanwhile isn't lost"
+    told = [one["takeaway"] for one in run("tips", "list", "--op", "softmax")[1]["tips"]]
+    assert {"first", "second", "third", "fourth"} <= set(told)
+    assert not spool.exists()
 
 
 def test_a_tip_is_added_once() -> None:

@@ -7,7 +7,7 @@ import schedule_graphs as graphs
 
 from roofsmith.analysis.flops import FAMILIES
 from roofsmith.computation.building import Builder
-from roofsmith.targets.pytorch.families import family_read
+from roofsmith.targets.pytorch.backends import family_read
 
 
 @pytest.mark.parametrize(

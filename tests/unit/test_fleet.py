@@ -8,11 +8,12 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Literal, Protocol
 
 import pynvml
 import pytest
-from fleet_stand_ins import GARBAGE, FakeNvml, fake_amdsmi, program, rocm_smi_answers, script
+from fleet_stand_ins import AmdSmiError, FakeNvml, fake_amdsmi, script
 from simulated_fleet import (
     GIB,
     NOBODY_PID,
@@ -24,14 +25,22 @@ from simulated_fleet import (
     mig_instance,
 )
 
+from roofsmith.api.clocks import noted
 from roofsmith.domain.fleet import MIB, Fleet, GatePolicy, GpuProcess, GpuStatus
 from roofsmith.errors import MachineError
 from roofsmith.machine import fleet_tools
-from roofsmith.machine.fleet_amdsmi import AmdSmiFleet, find_amdsmi
+from roofsmith.machine.amd import AmdSource
+from roofsmith.machine.cpu import CpuSource
+from roofsmith.machine.fleet_amdsmi import (
+    VIOLATIONS,
+    AmdSmiFleet,
+    find_amdsmi,
+    of_bits,
+    of_violations,
+)
 from roofsmith.machine.fleet_nvml import NvmlFleet
-from roofsmith.machine.fleet_tools import DriverCalls
+from roofsmith.machine.fleet_tools import DriverCalls, amd_uuid, celsius, share, size_bytes, words
 from roofsmith.machine.idle import busy_reasons, leaves_unknown
-from roofsmith.machine.rocm_smi import RocmSmiFleet
 
 HAND = GatePolicy(samples=1, window_s=0.0)
 """One reading decides."""
@@ -41,7 +50,6 @@ SHORT_S = 0.5
 """For drivers that never answer."""
 LONG_S = 300.0
 """For others: this machine may be busy."""
-HANGS = "while :; do sleep 60; done & wait"
 
 
 class FleetLab(Protocol):
@@ -49,10 +57,6 @@ class FleetLab(Protocol):
 
     sliced: bool
     """Whether it can be given MIG instances."""
-    owners: bool
-    """Whether its driver tells which of several GPUs a process uses."""
-    throttling: bool
-    """Whether its driver tells why clocks are held down."""
 
     def of(self, *gpus: GpuStatus) -> Fleet:
         """A machine with these GPUs; what is None or `unread` in them, its driver doesn't tell."""
@@ -72,7 +76,7 @@ class FleetSuite:
         assert status.memory_used_bytes == 5 * MIB
         assert status.memory_total_bytes == TOTAL_BYTES
         assert (status.processes, status.parent_uuid) == ((), None)
-        assert status.unread == (() if lab.throttling else ("throttle_reasons",))
+        assert status.unread == ()
         assert busy_reasons((status,), HAND, ()) == ()
 
     def test_a_busy_gpu_names_who_works_on_it(self, lab: FleetLab) -> None:
@@ -94,7 +98,7 @@ class FleetSuite:
         assert len({status.uuid for status in found}) == 8
         windows = {status.uuid: (status,) for status in found}
         free = [uuid for uuid, window in windows.items() if not busy_reasons(window, HAND, ())]
-        assert free == ([found[5].uuid] if lab.owners else [])
+        assert free == [found[5].uuid]
 
     def test_memory_that_nobody_accounts_for_is_somebodys(self, lab: FleetLab) -> None:
         (status,) = lab.of(hidden_gpu())()
@@ -121,11 +125,10 @@ class FleetSuite:
     def test_heat_is_seen(self, lab: FleetLab) -> None:
         (hot,) = lab.of(idle_gpu(temperature_c=91.0))()
         assert any("91 °C" in said for said in busy_reasons((hot,), HAND, ()))
-        if lab.throttling:
-            held = idle_gpu().model_copy(update={"throttle_reasons": ("hw_thermal_slowdown",)})
-            (status,) = lab.of(held)()
-            assert status.throttle_reasons == ("hw_thermal_slowdown",)
-            assert busy_reasons((status,), HAND, ())
+        held = idle_gpu().model_copy(update={"throttle_reasons": ("hw_thermal_slowdown",)})
+        (status,) = lab.of(held)()
+        assert status.throttle_reasons == ("hw_thermal_slowdown",)
+        assert busy_reasons((status,), HAND, ())
 
     def test_programs_that_only_draw_are_no_work(self, lab: FleetLab) -> None:
         drawing = GpuProcess(
@@ -169,33 +172,6 @@ def _answer(source: Fleet) -> tuple[tuple[GpuStatus, ...], MachineError | None]:
 
 
 @dataclass(frozen=True)
-class RocmSmi:
-    """A lab whose driver is the program rocm-smi."""
-
-    folder: Path
-    sliced = owners = throttling = False
-
-    def of(self, *gpus: GpuStatus) -> Fleet:
-        program(self.folder, "rocm-smi", rocm_smi_answers(gpus))
-        return RocmSmiFleet().gpus
-
-    def broken(self, how: How) -> Fleet:
-        if how == "hangs":
-            script(self.folder, "rocm-smi", HANGS)
-            return RocmSmiFleet(SHORT_S).gpus
-        if how == "garbage":
-            program(self.folder, "rocm-smi", {"": GARBAGE})
-        return RocmSmiFleet().gpus
-
-
-class TestRocmSmi(FleetSuite):
-    @pytest.fixture
-    def lab(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RocmSmi:
-        monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-        return RocmSmi(tmp_path)
-
-
-@dataclass(frozen=True)
 class Libraries:
     """A lab whose driver is a library, given as something in Python."""
 
@@ -203,7 +179,6 @@ class Libraries:
     fake: Callable[[tuple[GpuStatus, ...]], Any]
     woken: threading.Event
     sliced: bool
-    owners = throttling = True
 
     def of(self, *gpus: GpuStatus) -> Fleet:
         return self.make(self.fake(gpus))
@@ -415,10 +390,109 @@ def test_the_package_of_amd_is_optional() -> None:
     assert find_amdsmi() is None or hasattr(find_amdsmi(), "amdsmi_init")
 
 
-def test_rocm_smi_cannot_say_whose_gpu_is_taken(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    found = RocmSmi(tmp_path).of(busy_gpu(0, pid=NOBODY_PID), idle_gpu(1))()
-    assert [[process.pid for process in status.processes] for status in found] == [[NOBODY_PID]] * 2
-    assert all(process.memory_bytes is None for status in found for process in status.processes)
+@pytest.mark.parametrize(
+    ("said", "meant"),
+    [
+        ("0", 0.0), ("0 %", 0.0), ("0.0", 0.0), ("37 %", 0.37), ("37.5%", 0.375), (100, 1.0),
+        ("N/A", None), ("[N/A]", None), ("", None), (None, None), ("-1", None), ("101 %", None),
+        ("0 C", None), (True, None), ("1e2", None), ({"value": 4, "unit": "%"}, None),
+        ("nan", None), (float("inf"), None), ([0], None),
+    ],
+)  # fmt: skip
+def test_utilisation_is_a_share_whatever_the_tool_prints(said: object, meant: float | None) -> None:
+    assert share(said) == meant
+
+
+def test_other_quantities() -> None:
+    assert celsius("38 C") == celsius("38.0") == celsius(38) == 38.0
+    assert celsius("-273") is celsius("65535") is celsius("38 %") is celsius("N/A") is None
+    assert size_bytes(283, "MB") == 283 * MIB
+    assert size_bytes("4096") == 4096
+    assert size_bytes("12 parsecs") is size_bytes("-4") is size_bytes("[N/A]") is None
+    assert words("[Not Found]") is words("N/A") is words(b"  ") is words(7) is None
+    assert words(b"/usr/bin/python3\xff") == "/usr/bin/python3\ufffd"
+
+
+@pytest.mark.parametrize(
+    ("said", "place", "uuid"),
+    [
+        ("GPU-de8287300da37c72", None, "GPU-de8287300da37c72"),
+        ("0x4edfb117a17a07d", None, "GPU-04edfb117a17a07d"),
+        ("0x0", "0000:C1:00.0", "PCI-0000:c1:00.0"),
+        ("N/A", "0000:C1:00.0", "PCI-0000:c1:00.0"),
+        ("GPU-XX", None, "PCI-7"),
+        (None, None, "PCI-7"),
+    ],
+)
+def test_an_amd_uuid_is_what_rocr_takes(said: object, place: object, uuid: str) -> None:
+    assert amd_uuid(said, place, 7) == uuid
+
+
+QUIET = dict.fromkeys(VIOLATIONS, False)
+
+
+@pytest.mark.parametrize(
+    ("changes", "reasons"),
+    [
+        ({}, ()),
+        ({"active_prochot_thrm": True}, ("hw_thermal_slowdown",)),
+        (
+            {"active_socket_thrm": 1, "active_vr_thrm": True},
+            ("hw_thermal_slowdown", "sw_thermal_slowdown"),
+        ),
+        ({"active_ppt_pwr": True}, ("sw_power_cap",)),
+        ({"active_hbm_thrm": "N/A", "active_vr_thrm": None}, ()),
+        ({"active_socket_thrm": "N/A"}, None),
+        ({"active_prochot_thrm": 255}, None),
+        ({"active_prochot_thrm": {"value": 0}}, None),
+    ],
+)
+def test_violations_of_newer_gpus(changes: dict[str, Any], reasons: tuple[str, ...] | None) -> None:
+    assert of_violations(QUIET | changes) == reasons
+
+
+@pytest.mark.parametrize(
+    ("bits", "reasons"),
+    [
+        (0, ()),
+        (1 << 0 | 1 << 16, ("sw_power_cap",)),
+        (1 << 36, ("sw_thermal_slowdown",)),
+        (1 << 44 | 1 << 47, ("hw_thermal_slowdown",)),
+        (1 << 56, ("sw_power_cap",)),
+        ((1 << 64) - 1, None), ("N/A", None), (None, None), (-1, None), (True, None),
+        (1 << 70, None),
+    ],
+)  # fmt: skip
+def test_bits_of_older_gpus(bits: object, reasons: tuple[str, ...] | None) -> None:
+    assert of_bits(bits) == reasons
+
+
+def read(**answers: Any) -> GpuStatus:
+    """An idle GPU whose package has these functions in place of a new one's."""
+    package = fake_amdsmi([idle_gpu()])
+    del package.amdsmi_get_violation_status
+    package = SimpleNamespace(**vars(package) | answers)
+    (status,) = AmdSmiFleet(lambda: package).gpus()
+    return status
+
+
+def test_a_release_without_violations_or_a_gpu_without_them_has_bits() -> None:
+    def unsupported(_: object) -> None:
+        raise AmdSmiError
+
+    hot = {"indep_throttle_status": 1 << 35, "throttle_status": 1}
+    for more in ({}, {"amdsmi_get_violation_status": unsupported}):
+        status = read(amdsmi_get_gpu_metrics_info=lambda _: hot, **more)
+        assert (status.throttle_reasons, status.unread) == (("sw_thermal_slowdown",), ())
+    assert read().unread == ("throttle_reasons",)
+    assert read(amdsmi_get_gpu_metrics_info=unsupported).unread == ("throttle_reasons",)
+
+
+def test_what_is_not_known_of_the_gpu_goes_into_the_records() -> None:
+    devices = AmdSource(beside=("clocks locked",))
+    found = noted(devices, "nobody knows")
+    assert isinstance(found, AmdSource)
+    assert found.beside == ("clocks locked", "nobody knows")
+    host = CpuSource()
+    assert noted(devices, None) is devices
+    assert noted(host, "nobody knows") is host

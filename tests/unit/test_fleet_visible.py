@@ -5,14 +5,12 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from simulated_fleet import (
     NOBODY_PID,
-    Outage,
     SimulatedFleet,
     always,
     fake_uuid,
@@ -24,7 +22,7 @@ from simulated_fleet import (
 from roofsmith.domain.fleet import GpuProcess, GpuStatus
 from roofsmith.errors import MachineError
 from roofsmith.machine.fleet import HostFleet
-from roofsmith.machine.fleet_processes import merged, seen
+from roofsmith.machine.fleet_tools import merged, seen
 from roofsmith.machine.fleet_visible import pinned_environment, visible
 from roofsmith.testing.clock import FakeClock
 
@@ -39,12 +37,8 @@ AMD = [
 ]
 
 
-def unasked() -> None:
-    raise AssertionError("nobody needs CUDA's order here")
-
-
 def indexes(gpus: Sequence[GpuStatus], **environment: str) -> list[int]:
-    return [gpus.index(status) for status in visible(gpus, environment, unasked)]
+    return [gpus.index(status) for status in visible(gpus, environment)]
 
 
 @pytest.mark.parametrize(
@@ -69,17 +63,12 @@ def test_a_beginning_of_a_uuid_names_a_gpu_if_no_other_begins_so() -> None:
     assert indexes([*FOUR, other], CUDA_VISIBLE_DEVICES="GPU-abcd") == [4]
 
 
-def test_numbers_of_different_models_are_as_cuda_counts() -> None:
-    fastest_first = [fake_uuid(3), fake_uuid(0)]
-    found = visible(MIXED, {"CUDA_VISIBLE_DEVICES": "0,1"}, lambda: fastest_first)
-    assert [status.uuid for status in found] == [fake_uuid(0), fake_uuid(3)]
+def test_numbers_of_different_models_need_an_order_that_everybody_knows() -> None:
     with pytest.raises(MachineError, match="different models") as caught:
-        visible(MIXED, {"CUDA_VISIBLE_DEVICES": "0"}, lambda: None)
+        indexes(MIXED, CUDA_VISIBLE_DEVICES="0")
     assert "CUDA_DEVICE_ORDER=PCI_BUS_ID" in str(caught.value)
-    in_order = {"CUDA_VISIBLE_DEVICES": "3", "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
-    assert visible(MIXED, in_order, lambda: None) == (MIXED[3],)
-    named = {"CUDA_VISIBLE_DEVICES": fake_uuid(3)}
-    assert visible(MIXED, named, lambda: None) == (MIXED[3],)
+    assert indexes(MIXED, CUDA_VISIBLE_DEVICES="3", CUDA_DEVICE_ORDER="PCI_BUS_ID") == [3]
+    assert indexes(MIXED, CUDA_VISIBLE_DEVICES=fake_uuid(3)) == [3]
 
 
 def test_mig_instances_are_named_one_by_one() -> None:
@@ -154,7 +143,7 @@ def test_what_a_process_is_pinned_to_is_all_that_it_sees(
     gpus: list[GpuStatus], data: st.DataObject
 ) -> None:
     one = data.draw(st.sampled_from(gpus))
-    assert visible(gpus, pinned_environment(one), unasked) == (one,)
+    assert visible(gpus, pinned_environment(one)) == (one,)
 
 
 @given(
@@ -168,40 +157,15 @@ def test_what_a_process_is_pinned_to_is_all_that_it_sees(
 )  # fmt: skip
 def test_any_value_is_survived_and_shows_nothing_new(environment: dict[str, str]) -> None:
     for gpus in (FOUR, SLICED, AMD):
-        assert set(visible(gpus, environment, unasked)) <= set(gpus)
+        assert set(visible(gpus, environment)) <= set(gpus)
 
 
-@dataclass
-class Broken:
-    """A source that fails, and counts how often it was asked."""
-
-    asked: list[int] = field(default_factory=list)
-
-    def __call__(self) -> tuple[GpuStatus, ...]:
-        self.asked.append(1)
-        raise MachineError("broken", hint="mend it")
+def broken() -> tuple[GpuStatus, ...]:
+    raise MachineError("broken", hint="mend it")
 
 
-def test_the_source_that_answers_is_asked_first_from_then_on() -> None:
-    broken = Broken()
-    host = HostFleet("nvidia", {}, sources=(broken, SimulatedFleet([always(FOUR[0])])))
-    assert [len(host.gpus()) for _ in range(3)] == [1, 1, 1]
-    assert len(broken.asked) == 1
-
-
-def test_another_source_takes_over_when_one_stops_answering() -> None:
-    clock = FakeClock()
-    failing = SimulatedFleet([always(FOUR[0])], clock, outages=[Outage(10.0, 20.0)])
-    host = HostFleet("nvidia", {}, sources=(failing, SimulatedFleet([always(FOUR[1])])))
-    assert host.gpus()[0].index == 0
-    clock.advance(10.0)
-    assert host.gpus()[0].index == 1
-    clock.advance(10.0)
-    assert host.gpus()[0].index == 1
-
-
-def test_without_any_gpu_the_error_names_every_source_and_what_to_do() -> None:
-    host = HostFleet("amd", {}, sources=(Broken(), SimulatedFleet([])))
+def test_without_any_gpu_the_error_names_the_cause_and_what_to_do() -> None:
+    host = HostFleet("amd", {}, source=broken)
     with pytest.raises(MachineError, match="no AMD GPU can be seen here: broken") as caught:
         host.gpus()
     assert caught.value.hint == "mend it"
@@ -209,7 +173,7 @@ def test_without_any_gpu_the_error_names_every_source_and_what_to_do() -> None:
 
 def test_gpus_that_are_all_hidden_are_an_error_that_says_by_what() -> None:
     hidden = {"CUDA_VISIBLE_DEVICES": "", "HOME": "/"}
-    host = HostFleet("nvidia", hidden, sources=(SimulatedFleet([always(gpu) for gpu in FOUR]),))
+    host = HostFleet("nvidia", hidden, source=SimulatedFleet([always(gpu) for gpu in FOUR]))
     with pytest.raises(MachineError, match="of the 4 GPUs here none may be used: CUDA_VISIBLE_DEV"):
         host.gpus()
 
@@ -217,28 +181,10 @@ def test_gpus_that_are_all_hidden_are_an_error_that_says_by_what() -> None:
 def test_a_gpu_that_vanishes_leaves_the_others() -> None:
     clock = FakeClock()
     lives = [phases((0.0, FOUR[0]), (5.0, None)), always(FOUR[1])]
-    host = HostFleet("nvidia", {}, sources=(SimulatedFleet(lives, clock),))
+    host = HostFleet("nvidia", {}, source=SimulatedFleet(lives, clock))
     assert len(host.gpus()) == 2
     clock.advance(5.0)
     assert [status.index for status in host.gpus()] == [1]
-
-
-def test_cudas_order_is_asked_once() -> None:
-    asked: list[int] = []
-
-    def ask_cuda() -> dict[str, object]:
-        asked.append(1)
-        return {"uuids": [fake_uuid(3)]}
-
-    source = SimulatedFleet([always(gpu) for gpu in MIXED])
-    host = HostFleet("nvidia", {"CUDA_VISIBLE_DEVICES": "0"}, sources=(source,), ask_cuda=ask_cuda)
-    assert [host.gpus()[0].uuid for _ in range(3)] == [fake_uuid(3)] * 3
-    assert len(asked) == 1
-    mute = HostFleet(
-        "nvidia", {"CUDA_VISIBLE_DEVICES": "0"}, sources=(source,), ask_cuda=lambda: {"error": "?"}
-    )
-    with pytest.raises(MachineError, match="different models"):
-        mute.gpus()
 
 
 def test_a_process_is_named_by_its_program_and_never_by_its_arguments() -> None:

@@ -16,6 +16,8 @@ from roofsmith.machine.gate import GpuGate
 from roofsmith.machine.idle import busy_reasons
 from roofsmith.testing.clock import FakeClock
 
+TRAIN = "pid 4242 (alice): python3 train.py, 60.0 GiB"
+
 
 @dataclass
 class Bench:
@@ -94,48 +96,40 @@ def test_who_came_during_a_measurement_voids_it_and_it_is_made_again() -> None:
 
     seen = here.gate.watch(measure)
     assert seen.result == 2
-    assert seen.disturbances == ("pid 4242 (alice): python3 train.py, 60.0 GiB",)
+    assert seen.disturbances == (TRAIN,)
     assert 20 * MINUTE <= here.clock.monotonic() < 21 * MINUTE, "until the neighbour had left"
 
 
-def test_a_neighbour_who_came_and_went_is_known_from_the_sensors() -> None:
+HEAT = "its clocks are held down: hw_thermal_slowdown"
+
+
+@pytest.mark.parametrize(
+    ("sensed", "status", "said"),
+    [
+        ({"processes": (4242, OWN_PID)}, busy_gpu(), TRAIN),
+        ({"processes": (4242,)}, idle_gpu(), "pid 4242"),  # gone before anybody looks
+        ({"throttle_reasons": ("hw_thermal_slowdown", "sw_power_cap")}, idle_gpu(), HEAT),
+    ],
+    ids=["neighbour", "number", "heat"],
+)
+def test_what_sensors_saw_voids_a_measurement(
+    sensed: dict[str, object], status: GpuStatus, said: str
+) -> None:
     here = Bench()
 
     def measure() -> int:
         here.runs += 1
         if here.runs == 1:
-            here.status = busy_gpu()
-            here.gate.hear(Health(uuid=fake_uuid(0), at_s=1, processes=(4242, OWN_PID)))
+            here.status = status
+            here.gate.hear(Health(uuid=fake_uuid(0), at_s=1, **sensed))
             here.status = idle_gpu()
+        else:  # a power cap is load of our own
+            own = Health(uuid=fake_uuid(0), at_s=1, throttle_reasons=("sw_power_cap",))
+            here.gate.hear(own)
         return here.runs
 
     seen = here.gate.watch(measure)
-    assert seen.result == 2
-    assert not seen.void
-    assert seen.disturbances == ("pid 4242 (alice): python3 train.py, 60.0 GiB",)
-
-
-def test_one_who_is_gone_before_anybody_looks_is_a_number() -> None:
-    here = Bench()
-
-    def measure() -> None:
-        here.gate.hear(Health(uuid=fake_uuid(0), at_s=1, processes=(4242,)))
-
-    assert here.gate.watch(measure).disturbances == ("pid 4242",) * POLICY.tries
-
-
-def test_clocks_that_were_held_down_by_heat_void_a_measurement() -> None:
-    here = Bench()
-
-    def measure() -> int:
-        here.runs += 1
-        reasons = ("hw_thermal_slowdown", "sw_power_cap") if here.runs == 1 else ("sw_power_cap",)
-        here.gate.hear(Health(uuid=fake_uuid(0), at_s=1, throttle_reasons=reasons))
-        return here.runs
-
-    seen = here.gate.watch(measure)
-    assert seen.result == 2, "a power cap is load of our own"
-    assert seen.disturbances == ("its clocks are held down: hw_thermal_slowdown",)
+    assert (seen.result, seen.disturbances, seen.void) == (2, (said,), False)
 
 
 def test_a_measurement_is_tried_so_often_and_no_more() -> None:
@@ -146,9 +140,7 @@ def test_a_measurement_is_tried_so_often_and_no_more() -> None:
         here.gate.hear(Health(uuid=fake_uuid(0), at_s=1, processes=(4242,)))
 
     seen = here.gate.watch(measure)
-    assert seen.void
-    assert here.runs == 2
-    assert len(seen.disturbances) == 2
+    assert (here.runs, seen.void, len(seen.disturbances)) == (2, True, 2)
 
 
 def test_a_result_may_stand_although_it_was_disturbed() -> None:
@@ -227,23 +219,15 @@ def test_a_driver_may_stumble_once() -> None:
         GpuGate(parts, fake_uuid(0)).pass_through()
 
 
-def test_what_fails_on_a_gpu_that_is_gone_fails_for_that() -> None:
+@pytest.mark.parametrize("is_gone", [True, False])
+def test_what_fails_on_a_gpu_that_is_gone_fails_for_that(is_gone: bool) -> None:
     here = Bench()
 
     def measure() -> None:
-        here.status = None
-        raise BadReferenceError("the reference died: CUDA error 999")
+        here.status = None if is_gone else here.status
+        raise BadReferenceError("the reference died")
 
-    with pytest.raises(NoIdleGpuError, match="is gone") as gone:
+    error, said = (NoIdleGpuError, "is gone") if is_gone else (BadReferenceError, "died")
+    with pytest.raises(error, match=said) as raised:
         here.gate.watch(measure)
-    assert isinstance(gone.value.__cause__, BadReferenceError)
-
-
-def test_what_fails_on_a_gpu_that_is_there_fails_as_it_did() -> None:
-    here = Bench()
-
-    def measure() -> None:
-        raise BadReferenceError("the reference is wrong")
-
-    with pytest.raises(BadReferenceError, match="is wrong"):
-        here.gate.watch(measure)
+    assert isinstance(raised.value.__cause__, BadReferenceError) is is_gone

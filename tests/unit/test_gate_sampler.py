@@ -16,7 +16,7 @@ from roofsmith.domain.profile import Profile
 from roofsmith.errors import BadReferenceError, MachineError
 from roofsmith.evaluator.guard import Guard
 from roofsmith.machine.gate import GpuGate
-from roofsmith.machine.sampler import SAMPLE_S, pause_s, sampled
+from roofsmith.machine.idle import SAMPLE_S, pause_s, sampled
 
 OFTEN_S = 0.001
 LONG_S = 60.0
@@ -79,28 +79,41 @@ class Bench:
         return self.status
 
 
-def test_a_neighbour_who_came_and_went_is_seen_and_it_is_measured_again() -> None:
-    here = Bench()
+def held_down(status: GpuStatus) -> GpuStatus:
+    return status.model_copy(update={"throttle_reasons": ("hw_slowdown",)})
+
+
+SLICE = mig_instance(0, 0)
+LISTLESS = Health(uuid=fake_uuid(0), at_s=0, unread=("processes",))
+
+
+@pytest.mark.parametrize(
+    ("quiet", "visited", "sensed", "said"),
+    [
+        (idle_gpu(), busy_gpu(), None, TRAIN),
+        (idle_gpu(), held_down(idle_gpu()), None, "its clocks are held down: hw_slowdown"),
+        (idle_gpu(), busy_gpu(), LISTLESS, TRAIN),
+        # Sensors of an instance don't know what the whole GPU's clocks do.
+        (SLICE, held_down(SLICE), Health(uuid=SLICE.uuid, at_s=0),
+         "its clocks are held down: hw_slowdown"),
+    ],
+    ids=["neighbour", "throttle", "sensors that tell a part", "instance"],
+)  # fmt: skip
+def test_what_came_and_went_is_seen_and_it_is_measured_again(
+    quiet: GpuStatus, visited: GpuStatus, sensed: Health | None, said: str
+) -> None:
+    here = Bench(quiet, sensors=None if sensed is None else Sensors(sensed))
+    here.gate.uuid = quiet.uuid
 
     def visit() -> None:
-        here.status = busy_gpu()
+        if sensed is not None:
+            here.gate.hear(sensed)
+        here.status = visited
         here.look_passes()
-        here.status = idle_gpu()
+        here.status = quiet
 
     seen = here.gate.watch(here.measure(visit))
-    assert (seen.result, seen.disturbances, seen.void) == (2, (TRAIN,), False)
-
-
-def test_a_throttle_that_ended_before_the_measurement_did_is_seen() -> None:
-    here = Bench()
-
-    def heat() -> None:
-        here.status = idle_gpu().model_copy(update={"throttle_reasons": ("hw_slowdown",)})
-        here.look_passes()
-        here.status = idle_gpu()
-
-    seen = here.gate.watch(here.measure(heat))
-    assert seen.disturbances == ("its clocks are held down: hw_slowdown",)
+    assert (seen.result, seen.disturbances, seen.void) == (2, (said,), False)
 
 
 def test_a_profile_beside_somebody_who_left_before_its_end_says_so() -> None:
@@ -147,35 +160,6 @@ def test_sensors_that_do_not_answer_leave_it_to_the_fleet() -> None:
     here = Bench(sensors=Sensors(None))
     assert not here.gate.watch(here.measure(here.look_passes)).disturbances
     assert here.looks
-
-
-def test_sensors_that_tell_a_part_leave_the_rest_to_the_fleet() -> None:
-    listless = Health(uuid=fake_uuid(0), at_s=0, unread=("processes",))
-    here = Bench(sensors=Sensors(listless))
-
-    def visit() -> None:
-        here.gate.hear(listless)
-        here.status = busy_gpu()
-        here.look_passes()
-        here.status = idle_gpu()
-
-    assert here.gate.watch(here.measure(visit)).disturbances == (TRAIN,)
-
-
-def test_what_holds_a_whole_gpu_down_is_known_of_its_instances_from_the_fleet() -> None:
-    slice_ = mig_instance(0, 0)
-    assert slice_.uuid.startswith("MIG-")
-    here = Bench(slice_, sensors=Sensors(Health(uuid=slice_.uuid, at_s=0)))
-    here.gate.uuid = slice_.uuid
-
-    def heat() -> None:
-        held = ("hw_thermal_slowdown",)
-        here.status = slice_.model_copy(update={"throttle_reasons": held})
-        here.look_passes()
-        here.status = slice_
-
-    seen = here.gate.watch(here.measure(heat))
-    assert seen.disturbances == ("its clocks are held down: hw_thermal_slowdown",)
 
 
 def test_no_look_is_needed_while_sensors_are_read_anyway() -> None:

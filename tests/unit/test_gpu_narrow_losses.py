@@ -13,8 +13,6 @@ from gpu_rehearsal import Kernel, Rehearsal  # noqa: E402
 from roofsmith.judge.correctness.diagnosis import Diagnosis  # noqa: E402
 from roofsmith.judge.correctness.low_precision_inputs import FIRST_LOOKS, Attempts, Ways, explained  # noqa: E402
 
-pytestmark = pytest.mark.usefixtures("one_torch_thread")
-
 Tensors = Any
 
 

@@ -15,7 +15,7 @@ from gpu_rehearsal import Rehearsal  # noqa: E402
 
 from roofsmith.selftest.samples import CorpusSample, operator, samples  # noqa: E402
 
-pytestmark = [pytest.mark.usefixtures("one_torch_thread"), pytest.mark.slow]
+pytestmark = pytest.mark.slow
 
 DIMS = {"gemm_bf16": {"M": 61, "N": 96, "K": 512}, "attention_fp16": {"S": 160, "D": 64}}
 HALF = [s for s in samples(("torch",)) if s.operator in DIMS]

@@ -13,9 +13,8 @@ import pytest
 from burning_kernels import REFERENCE
 
 from roofsmith.analysis.held_out import clue
-from roofsmith.analysis.odd_sizes import odd_workloads
 from roofsmith.api.documents import held_out_document, standing_document
-from roofsmith.api.held_out import HeldOutWorkloads
+from roofsmith.api.held_out import HeldOutFiles, HeldOutWorkloads
 from roofsmith.api.session import Session
 from roofsmith.domain.campaign import Campaign, Kept, RolledBack, Stopped
 from roofsmith.domain.comparison import Judgement
@@ -27,6 +26,7 @@ from roofsmith.domain.target import KeepPolicy, StopPolicy, Target
 from roofsmith.domain.workload import ConfigClass, Workload
 from roofsmith.engine.holding_out import held_out
 from roofsmith.engine.loop import Engine
+from roofsmith.engine.odd_sizes import odd_workloads
 from roofsmith.engine.verify import verify
 from roofsmith.evaluator.local import LocalEvaluator
 from roofsmith.judge.host.lineup import HostBench
@@ -34,7 +34,6 @@ from roofsmith.judge.host.oracle import ReferenceOracle
 from roofsmith.judge.parent import ProcessJudge
 from roofsmith.report.campaign_files import render_campaign
 from roofsmith.report.summarize import summarize
-from roofsmith.store.held_out import HeldOutFiles
 from roofsmith.testing.engine import FakeWorld, fake_idea, fake_target
 from roofsmith.testing.judge import FakeKernels
 from roofsmith.toolchains.c import CToolchain
@@ -127,7 +126,7 @@ def test_what_a_winner_is_checked_on_is_made_ready_while_somebody_thinks() -> No
     engine = Engine(replace(parts, evaluator=replace(parts.evaluator, prepare=asked.append)), "t")
     engine.open()
     engine.prepare()
-    [workloads] = asked
+    workloads = asked[-1]  # behind what its baseline needs
     odd = [one for _, one in odd_workloads(there.target.workloads)]
     assert odd
     assert [one.label for one in workloads] == ["n=777000", *(one.label for one in odd)]

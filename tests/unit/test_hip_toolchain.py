@@ -9,13 +9,14 @@ from pathlib import Path
 import pytest
 from test_ptxas import REMARKS
 
+from roofsmith import cuda_programs
 from roofsmith.domain.device import Device
 from roofsmith.domain.kernel import Built, Candidate, SourceFile, default_build
 from roofsmith.domain.outcome import BuildFailed
 from roofsmith.errors import MachineError, ToolMissingError
 from roofsmith.ports import Toolchain
 from roofsmith.testing.toolchain import ToolchainConformance
-from roofsmith.toolchains import HipToolchain, hip
+from roofsmith.toolchains import HipToolchain
 
 MI300X = Device(kind="amd", name="AMD Instinct MI300X", cores=304, arch="gfx942")
 
@@ -150,6 +151,6 @@ def test_no_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for variable in ("ROCM_PATH", "HIP_PATH"):
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setenv("PATH", "/nowhere")
-    monkeypatch.setattr(hip, "_USUAL", tmp_path / "hipcc")
+    monkeypatch.setattr(cuda_programs, "ROCM", tmp_path)
     with pytest.raises(ToolMissingError, match="hipcc found neither"):
         HipToolchain(tmp_path / "cache", MI300X).build(candidate())

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import socket
 import struct
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from repository_bench import without_profilers
-from test_app import FAST, Once, begin, copied_run, furnish, roofsmith, started
+from test_app import Once, begin, copied_run, furnish, roofsmith, started
 from waiting import wait_until
 
+from kinds import another
 from roofsmith import api, campaign_socket
 from roofsmith.api.holding import is_trusted
 from roofsmith.domain.campaign import Event
@@ -93,7 +94,8 @@ def test_commands_share_a_process_and_write_the_same_records(
         assert [code for code, *_ in (brief, page, wrong, repeated, missing)] == [0, 0, 1, 1, 2]
         assert "void solve" in page[1]
         keys = [list(json.loads(found[1])) for found in (brief, wrong, missing)]
-        said[directory] = (keys, repeated[1:], [e.kind for e in events(Path(directory))])
+        told = [re.sub(r"`roofsmith ask [^`]*`", "", text) for text in repeated[1:]]
+        said[directory] = (keys, told, [e.kind for e in events(Path(directory))])
     assert said["run"] == said["alone"]
     assert not api.verify_campaign(run).findings
     (row,) = [r for r in json.loads(roofsmith("ps", "--json")[1])["held"] if r["pid"] == holder()]
@@ -105,17 +107,17 @@ def test_commands_share_a_process_and_write_the_same_records(
     assert not (run / ".held" / "socket").exists()
 
 
-def test_a_kill_in_the_middle_of_a_round_costs_nothing(run: Path) -> None:
-    with started(*told("fast.c", "multiply once")) as client:
-        wait_until(is_judging)
-        os.kill(holder(), signal.SIGKILL)
-        _, err = client.communicate()
-    assert client.returncode == 2
-    assert "died" in err
-    assert (run / ".held" / "socket").exists(), "what is left of it is no obstacle"
-    roofsmith(*told("fast.c", "multiply once"))
-    assert [r.candidate.kernel.text for r in api.read_campaign(run).rounds] == [FAST]
-    assert not api.verify_campaign(run).findings
+def test_a_campaign_that_another_command_works_in_is_listed(run: Path) -> None:
+    with started("optimize", "target.yaml", "--output", "other") as working:
+        wait_until(lambda: (Path("other") / ".lock").exists())
+        wait_until(lambda: "other" in roofsmith("ps")[1])
+        rows = json.loads(roofsmith("ps", "--json")[1])["held"]
+        working.send_signal(signal.SIGINT)
+        working.communicate()
+    (row,) = [row for row in rows if row["pid"] == working.pid]
+    assert (row["directory"], row["is_stopped"]) == (str(run.parent / "other"), False)
+    assert "optimize" in row["running"]
+    assert "other" not in roofsmith("ps")[1]
 
 
 def test_an_interrupt_ends_the_round_and_a_lost_client_does_not(run: Path) -> None:
@@ -160,6 +162,7 @@ def test_other_settings_are_heeded_and_other_commands_get_the_directory(
 
 
 def test_who_waits_for_a_process_that_was_stopped_or_killed_is_told(run: Path) -> None:
+    other = Path(shutil.copytree(run, run.parent / "other", symlinks=True))
     roofsmith("ask", "run")
     pid = holder()
     os.kill(pid, signal.SIGSTOP)
@@ -168,6 +171,11 @@ def test_who_waits_for_a_process_that_was_stopped_or_killed_is_told(run: Path) -
         assert code == 2
         assert f"kill -CONT {pid}" in err
     assert f"kill -9 {pid}" in roofsmith("ps")[1]
+    roofsmith("ask", str(other))
+    assert len(held()) == 2
+    code, out, err = roofsmith("close", "run", "other")
+    assert (code, out.strip()) == (2, "other: closed")
+    assert f"process {pid}" in err
     os.kill(pid, signal.SIGCONT)
     assert roofsmith("ask", "run")[0] == 0
     assert holder() == pid
@@ -178,37 +186,22 @@ def test_who_waits_for_a_process_that_was_stopped_or_killed_is_told(run: Path) -
     assert "no process holds it open" in roofsmith("close", "run")[1]
 
 
-@pytest.mark.whole  # who closes what was killed before hears the same
-def test_who_closes_hears_that_it_was_killed_meanwhile(run: Path) -> None:
-    roofsmith("ask", "run")
-    pid = holder()
-    os.kill(pid, signal.SIGSTOP)
-    threading.Timer(1.0, os.kill, (pid, signal.SIGKILL)).start()
-    assert "was killed" in roofsmith("close", "run")[1]
-
-
-def test_one_that_was_stopped_keeps_no_other_open(run: Path) -> None:
-    other = Path(shutil.copytree(run, run.parent / "other", symlinks=True))
-    roofsmith("ask", "run")
-    pid = holder()
-    os.kill(pid, signal.SIGSTOP)
-    roofsmith("ask", str(other))
-    assert len(held()) == 2
-    code, out, err = roofsmith("close", "run", "other")
-    assert (code, out.strip()) == (2, "other: closed")
-    assert f"process {pid}" in err
-
-
 def test_what_nobody_looked_at_yet_is_looked_at_by_the_process_there_is(run: Path) -> None:
     roofsmith(*told("fast.c", "multiply once"))
     pid, kept = holder(), api.read_campaign(run).rounds[-1]
     assert kept.profile is None
-    assert roofsmith("show", "run", f"counters {kept.round}")[0] == 0
+    said = [roofsmith("show", "run", f"counters {kept.round}") for _ in range(2)]
+    assert [(code, f"round {kept.round}:" in err) for code, _, err in said] == [
+        (0, True),
+        (0, False),
+    ]
+    assert [event.kind for event in events(run)].count("profiled") == 1
     assert api.read_campaign(run).rounds[-1].profile is not None
+    assert not api.verify_campaign(run).findings
     assert holder() == pid, "the next command is answered at once, too"
 
 
-@pytest.mark.parametrize("mode", [None, 0o777])
+@pytest.mark.parametrize("mode", [another(None), 0o777])
 def test_without_a_place_of_its_own_every_command_opens_the_campaign(
     mode: int | None, run: Path
 ) -> None:

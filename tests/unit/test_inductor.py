@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -14,10 +15,8 @@ from campaign_builder import softmax_events
 
 from roofsmith.api.wiring import make_proposer, spelled
 from roofsmith.config import Settings
-from roofsmith.domain.arrays import ArraySpec
 from roofsmith.domain.campaign import replay
 from roofsmith.domain.compiled_reference import CompiledReference, CompiledWorkload, TunedKernel
-from roofsmith.domain.description import WorkloadDescription
 from roofsmith.domain.kernel import Candidate, Language, SourceFile
 from roofsmith.domain.proposal import Proposal
 from roofsmith.domain.refusal import BadAnswer
@@ -196,19 +195,12 @@ def run_kernel(x, y, N):
 """
     text = standalone(compiled(workload(16), workload(64)), tuned)
     module = Candidate(language="triton", sources=(SourceFile(path="kernel.py", text=text),))
-    described = [
-        WorkloadDescription(
-            arrays=tuple(ArraySpec(name, "input", "float32", (rows, 128)) for name in "xy"),
-            scalars={"N": rows}, flops=None, bytes=None, atol=None, rtol=None,
-        )
-        for rows in (16, 64)
-    ]  # fmt: skip
-    swept = {t.name.partition("@")[0] for t in find_tunables(
-        module, threads=1, workloads=described).tunables}  # fmt: skip
+    ran = set(re.findall(r"def (triton_per\w*)", text))
+    swept = {t.name.partition("@")[0] for t in find_tunables(module, threads=1, ran=ran).tunables}
     assert swept == {"XBLOCK_0", "XBLOCK_1", "XBLOCK_2", "XBLOCK_3", "num_warps", "num_stages"}
     with_old = find_tunables(module, threads=1).tunables
     assert {"OLD", "r0_numel", "xnumel"} & {t.name for t in with_old} == {"OLD"}
-    other = find_tunables(module, threads=1, workloads=[replace(described[0], scalars={"N": 5})])
+    other = find_tunables(module, threads=1, ran=["rows"])
     assert [t.name.partition("@")[0] for t in other.tunables] == ["OLD", "num_warps", "num_stages"]
 
 

@@ -167,6 +167,7 @@ def test_what_it_imports_of_the_rules_is_a_part_of_it(package: Path) -> None:
     assert not {name for name in names if "steps/" in name}
 
 
+@pytest.mark.whole
 @pytest.mark.slow
 def test_the_judge_as_it_is(tmp_path: Path) -> None:
     """Reworded and moved, it is the same; with another constant it isn't."""

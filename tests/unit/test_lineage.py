@@ -278,6 +278,19 @@ def test_a_branch_in_the_way_gives_a_number(
     assert opened(campaign).branch == "optimize/softmax-2"
 
 
+@pytest.mark.rule("own-worktree")
+def test_a_branch_may_be_named_and_is_numbered_where_it_is_taken(
+    user: Path, kernel: Path, tmp_path: Path, campaign: Path
+) -> None:
+    git(user, "branch", "work/faster")
+    lineage = open_lineage(campaign, "softmax", NAIVE, kernel, "work/faster")
+    assert lineage.branch == "work/faster-2"
+    assert open_lineage(campaign, "softmax", NAIVE, None, "work/faster").branch == "work/faster-2"
+    own = tmp_path / "own"
+    own.mkdir()
+    assert open_lineage(own, "softmax", NAIVE, None, "work/faster").branch == "work/faster"
+
+
 def test_a_branch_called_optimize_leaves_no_room(user: Path, kernel: Path, campaign: Path) -> None:
     git(user, "branch", "optimize")
     lineage = opened(campaign, kernel)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import shutil
 from collections.abc import Iterator
@@ -11,6 +10,8 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+import yaml
+from repository_bench import git, needs_git
 from triton_kernels import module
 from typer.testing import CliRunner, Result
 
@@ -24,10 +25,9 @@ from roofsmith.domain.outcome import Passed
 from roofsmith.errors import MachineError, UsageError
 from roofsmith.ports import Evaluation, Measured, Scope
 from roofsmith.testing.observer import SilentObserver
-from roofsmith.toolchains.listing import kept_kinds, listing
+from roofsmith.toolchains import disassembly
+from roofsmith.toolchains.disassembly import kept_kinds, listing
 
-TOOLCHAIN = importlib.import_module("roofsmith.toolchains.listing")
-"""The module; the package has a function of that name."""
 C = "void solve(const float *x, float *y, int N) { for (int i = 0; i < N; i++) y[i] = x[i]; }"
 MODULE = "def run_kernel(x, y): ...\n"
 
@@ -151,6 +151,7 @@ def test_what_nvcc_does_not_know_yet_is_listed_as_ptx(
     [
         ("k.cu", CU, "h100", "try: --arch sm_90"),
         ("k.cu", CU, "gfx942", "try: --arch sm_90"),
+        ("k.hip", CU, "sm_90", "try: --arch gfx942"),
         ("k.c", C, "sm_90", "try: leave it out"),
         ("k.py", MODULE, "sm_90", "try: leave it out"),
     ],
@@ -184,7 +185,7 @@ def test_ptx_is_what_triton_kept(tmp_path: Path) -> None:
 
 def test_sass_is_read_from_its_cubins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     keep(tmp_path, "softmax.cubin")
-    monkeypatch.setattr(TOOLCHAIN, "sass", lambda path: f"EXIT of {path.name}")
+    monkeypatch.setattr(disassembly, "sass", lambda path: f"EXIT of {path.name}")
     text = listing(module(tmp_path, "torch"), "sass", tmp_path)
     assert text == "// softmax, hash0\nEXIT of softmax.cubin"
 
@@ -212,12 +213,6 @@ def test_nothing_was_kept(tmp_path: Path, kind: CodeKind) -> None:
     assert "PyTorch's own" in str(caught.value)
 
 
-def test_hip_is_said_to_be_left_out(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="HIP") as caught:
-        listing(module(tmp_path, "hip"), "asm", tmp_path)
-    assert "llvm-objdump --offloading" in str(caught.value)
-
-
 # -- a module, run by a stand-in ------------------------------------------------------------
 
 
@@ -243,9 +238,61 @@ def test_what_the_device_runs_is_the_default(
         yield SimpleNamespace(evaluate_baseline=evaluate_baseline, machine=machine)
 
     monkeypatch.setattr(api_listing, "open_target", open_target)
-    monkeypatch.setattr(TOOLCHAIN, "sass", lambda path: f"EXIT of {path.name}")
+    monkeypatch.setattr(disassembly, "sass", lambda path: f"EXIT of {path.name}")
     subject = Subject(tmp_path / "k.py", tmp_path / "r.py", ("N=8",))
     settings = Settings(tmp_path / "cache", tmp_path)
     found = api_listing.listed(subject, None, settings, SilentObserver())
     assert found.kind == expected
     assert "a" in found.text
+
+
+# -- what a repository's commands build -----------------------------------------------------
+
+
+def repository(folder: Path, build: str, benchmark: str, files: dict[str, str]) -> Path:
+    command = {
+        "editable": ["k.c"], "build": build, "benchmark": benchmark, "metric": "us", "unit": "us",
+        "rows": ["n"],
+    }  # fmt: skip
+    texts = {"k.c": C, "target.yaml": yaml.safe_dump({"name": "k", "command": command}), **files}
+    for name, text in texts.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    git(folder, "init", "--quiet")
+    git(folder, "add", "--all")
+    git(folder, "commit", "--quiet", "--message", "start")
+    return folder
+
+
+@needs_git
+@needs_objdump
+def test_what_a_repository_builds_is_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ROOFSMITH_CACHE", str(tmp_path / "cache"))
+    build = "mkdir -p lib && gcc -c -o lib/k.o k.c && gcc -shared -o lib/k.so lib/k.o"
+    shown = ran(repository(tmp_path / "repo", build, "exit 1", {}), "--json")
+    assert shown.exit_code == 0, shown.output
+    text = json.loads(shown.stdout)["text"]
+    assert text.startswith("// lib/k.so\n")
+    assert "<solve>:" in text
+    assert "k.o\n" not in text
+
+
+@needs_git
+def test_what_a_repository_compiles_when_it_runs_is_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ROOFSMITH_CACHE", str(tmp_path / "cache"))
+    script = (
+        'test "$CUTE_DSL_KEEP" = ptx,cubin && test "$FLYDSL_DUMP_IR" = 1 || exit 1\n'
+        'echo "wgmma.mma_async" > "$CUTE_DSL_DUMP_DIR/k.ptx"\n'
+        'echo "v_mfma_f32" > "$FLYDSL_DUMP_DIR/k.s"\necho n,us; echo 1,2\n'
+    )
+    place = repository(tmp_path / "repo", "true", "sh bench.sh", {"bench.sh": script})
+    shown = ran(place)
+    assert shown.stdout == "// compiled/k.s\nv_mfma_f32\n\n", shown.output
+    assert "wgmma.mma_async" in ran(place, "--kind", "ptx").stdout
+    none = ran(place, "--kind", "sass")
+    assert none.exit_code == 2
+    assert "left code to list" in none.stderr

@@ -16,8 +16,8 @@ from typer.testing import CliRunner
 
 from roofsmith.api.looking import moved
 from roofsmith.cli.root import cli
+from roofsmith.store.asks import LOG
 from roofsmith.store.campaign_dir import CampaignDirectory
-from roofsmith.store.looks import LOG
 
 needs_gcc = pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
 IN_DEEP = SLOW.replace("k < 16", "k < 64").replace("0.125f", "0.03125f")

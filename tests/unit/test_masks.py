@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -15,8 +16,9 @@ from typer.testing import CliRunner
 from worlds import world, written
 
 from roofsmith.analysis.masks import by_command, by_hand, restart, to_forget
+from roofsmith.asking.brief import document, markdown
 from roofsmith.cli.root import cli
-from roofsmith.domain.campaign import Campaign, Event, Masked
+from roofsmith.domain.campaign import Campaign, Event, Masked, Noted
 from roofsmith.domain.comparison import Screening
 from roofsmith.domain.kernel import Candidate, SourceFile
 from roofsmith.domain.proposal import Hypothesis, Proposal
@@ -324,6 +326,67 @@ def test_a_restart_says_what_it_forgot_and_how_to_go_on(directory: Path) -> None
     assert told["next"] == f"roofsmith resume '{directory}'"
     assert "Not finished" in (directory / "final_report.md").read_text()
     assert roofsmith("verify", directory)
+
+
+def test_what_is_added_by_hand_reaches_planning_and_is_verified(directory: Path) -> None:
+    roofsmith("memory", "add", directory, "v2", "the cache is 1 MB here, not 2")
+    added = json.loads(
+        roofsmith("memory", "add", directory, "v3", "try 8 `lanes`\n# next", "--json")
+    )
+    assert (added["number"], added["round"]) == (2, 4)
+    roofsmith("memory", "update", directory, "1", "the cache is 512 KB here")
+    assert roofsmith("verify", directory)
+    campaign = campaign_of(JsonlLedger(directory / "ledger.jsonl").events())
+    found = document(replace(brief_for(candidate(ROWS)), campaign=campaign))
+    assert [(one["round"], one["text"]) for one in found["noted"]] == [
+        (4, "try 8 `lanes`\n# next"), (3, "the cache is 512 KB here"),
+    ]  # fmt: skip
+    assert "> Round 4: try 8 `lanes` # next" in markdown(found)
+    note = json.loads(roofsmith("memory", "show", directory, "v2", "--json"))
+    assert [one["text"] for one in note["added"]] == ["the cache is 512 KB here"]
+    assert "the cache is 1 MB here" in (directory / "logs" / "optimize.md").read_text()
+    roofsmith("memory", "mask", directory, "v2")
+    campaign = campaign_of(JsonlLedger(directory / "ledger.jsonl").events())
+    found = document(replace(brief_for(candidate(ROWS)), campaign=campaign))
+    assert [one["round"] for one in found["noted"]] == [4]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("add", "v9", "x"),
+        ("add", "v2", " "),
+        ("add", "v2", "\udcff"),
+        ("update", "1", "never added"),
+    ],
+)
+def test_what_cannot_be_added_is_an_error(directory: Path, arguments: tuple[str, ...]) -> None:
+    command, *rest = arguments
+    assert roofsmith("memory", command, directory, *rest, code=2)
+
+
+@pytest.mark.parametrize("room", [4_000, 12_000])
+@pytest.mark.parametrize("letter", ["x", "\N{CJK UNIFIED IDEOGRAPH-4E2D}", "`"])
+def test_of_many_notes_planning_sees_the_newest(letter: str, room: int) -> None:
+    said = [
+        Noted(round=2, number=n, text=f"note {n:03} {letter * 1_100}", at=AT) for n in range(1, 31)
+    ]
+    again = said[0].model_copy(update={"text": "note 031 replaces the first"})
+    campaign = campaign_of([*softmax_events()[:-1], *said, again])
+    page = markdown(document(replace(brief_for(candidate(ROWS)), campaign=campaign)), room)
+    shown = [int(number) for number in re.findall(r"> Round 2: note (\d+)", page)]
+    assert shown == list(range(31, 31 - len(shown), -1))
+    assert shown
+    assert f"> {30 - len(shown)} older notes left out." in page
+
+
+@pytest.mark.parametrize("event", [
+    Noted(round=9, number=1, text="x", at=AT), Noted(round=2, number=2, text="x", at=AT),
+])  # fmt: skip
+def test_notes_that_do_not_follow_are_found(event: Noted) -> None:
+    world = slower(2, max_iterations=9)
+    Engine(world.parts(), "test").run()
+    assert len(verify([*world.records, event])) == 1
 
 
 def test_the_summary_leaves_out_what_is_masked(directory: Path) -> None:

@@ -9,7 +9,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
@@ -35,9 +35,9 @@ from roofsmith.testing.observer import RecordingObserver
 pytestmark = pytest.mark.slow
 
 TOOLS = {
-    "campaign_start", "campaign_brief", "campaign_try", "campaign_submit", "campaign_status",
-    "campaign_show", "campaign_report", "judge", "check", "profile", "roofline", "cite", "remarks",
-    "experience_recommend",
+    "define", "campaign_start", "campaign_brief", "campaign_try", "campaign_submit",
+    "campaign_status", "campaign_show", "campaign_report", "judge", "check", "profile", "roofline",
+    "cite", "remarks", "experience_recommend",
 }  # fmt: skip
 TOKEN = "a token of the tests' own"
 needs_gcc = pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
@@ -357,38 +357,3 @@ def test_a_client_that_is_gone_leaves_a_campaign_to_go_on_with(
     with api.open_session(begun, api.settings(), RecordingObserver()) as session:
         assert session.ask().brief.incumbent.kernel.text == SLOW
     assert not api.verify_campaign(begun).findings
-
-
-@needs_gcc
-@pytest.mark.slow
-@pytest.mark.whole  # a second client of a held campaign stands for it: test_holding.py
-def test_a_campaign_has_one_client_at_a_time(begun: Path, here: Path, cache: Path) -> None:
-    run = {"directory": "run"}
-
-    async def talk(url: str) -> None:
-        async with over_http(url) as first, over_http(url) as second:
-            await called(first, "campaign_brief", **run)
-            answer = change(FAST, campaign=begun)
-            judged = asyncio.ensure_future(called(first, "campaign_submit", answer=answer, **run))
-            await until(lambda: running(second), judged)
-            async with over_stdio(here, cache) as other:
-                turns = (
-                    asked(one, "campaign_submit", answer=answer, **run) for one in (second, other)
-                )
-                for late, _ in await asyncio.gather(*turns):
-                    # where a busy machine didn't believe the change, a diagnosis is due first
-                    assert "malformed" in late or "rolled back" in late, "that round is over"
-            assert json.loads(await judged)["round"] == 2
-
-    async def running(client: Client) -> bool:
-        status = json.loads(await called(client, "campaign_status", **run))
-        return status["running"] is not None
-
-    with served(here, cache) as url:
-        asyncio.run(talk(url))
-
-
-async def until(condition: Callable[[], Awaitable[bool]], task: asyncio.Future[Any]) -> None:
-    while not await condition():
-        assert not task.done(), "it was over before anybody looked"
-        await asyncio.sleep(0.05)

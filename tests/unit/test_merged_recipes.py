@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from dispatching import runs_new
 from recipe_bench import assert_same, compile_candidate, context_of, needs_gcc, run, signature_of
-from recipe_kernels import KERNELS
+from recipe_kernels import CASES, KERNELS
 
 from roofsmith.domain.dispatch import Dispatch, Threshold
 from roofsmith.domain.kernel import Candidate
@@ -18,7 +18,7 @@ from roofsmith.toolchains.merging.merger import merge_sources
 pytestmark = [needs_gcc, pytest.mark.slow]
 
 
-@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("name", CASES)
 def test_both_sides_of_a_dispatch_are_right(name: str, tmp_path: Path) -> None:
     kernel = KERNELS[name]
     context = context_of(kernel)

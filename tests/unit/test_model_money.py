@@ -15,7 +15,7 @@ from typer.testing import CliRunner, Result
 from roofsmith import api
 from roofsmith.analysis.spending import spendings
 from roofsmith.api.campaigns import estimates
-from roofsmith.api.preferences import DEFAULT_PROPOSERS, default_proposers
+from roofsmith.api.preferences import DEFAULT_PROPOSERS, PRICES, default_proposers, own_prices
 from roofsmith.api.wiring import spelled
 from roofsmith.cli.root import cli
 from roofsmith.config import Settings
@@ -28,7 +28,6 @@ from roofsmith.proposers.model.endpoint import Endpoint
 from roofsmith.proposers.model.proposer import price_of, vendor_prices
 from roofsmith.report.campaign_files import render_campaign
 from roofsmith.report.summarize import summarize
-from roofsmith.store.preferences import PRICES, own_prices
 from roofsmith.testing.engine import FakeWorld, fake_idea, fake_target
 from roofsmith.testing.judge import FakeKernels
 

@@ -57,6 +57,24 @@ def test_the_module_is_kept_as_it_is_and_read_only(toolchain: ModuleToolchain) -
     assert made.resources == ()
 
 
+@pytest.mark.parametrize(
+    ("named", "defined", "called"),
+    [
+        ("solve", ("solve",), "solve"),
+        ("solve", ("solve", "run_kernel"), "run_kernel"),
+        ("forward", ("solve", "forward"), "forward"),
+        ("forward", ("run_kernel",), "run_kernel"),  # as whoever proposes is asked for
+    ],
+)
+def test_an_entry_is_the_named_one_or_a_usual_one(
+    named: str, defined: tuple[str, ...], called: str, toolchain: ModuleToolchain
+) -> None:
+    text = "".join(f"def {one}(x, y, n):\n    y.copy_(2 * x)\n\n\n" for one in defined)
+    candidate = module(text).model_copy(update={"entry": named})
+    assert toolchain.signature(candidate).entry == called
+    assert built(toolchain.build(candidate)).signature.entry == called
+
+
 @pytest.mark.parametrize("name", ["kernel.py", "part.py"])
 def test_a_damaged_copy_is_made_anew(toolchain: ModuleToolchain, name: str) -> None:
     candidate = module(MODULE, ("part.py", "X = 1\n"))
@@ -86,8 +104,8 @@ def test_nothing_of_it_runs(toolchain: ModuleToolchain, tmp_path: Path) -> None:
         ("return\n", "compile_error", "kernel.py:1: error: 'return' outside function"),
         ("x = " + "(" * 5000 + "\n", "compile_error", "kernel.py:1: error: "),
         ("x = " + "-" * 100_000 + "1\n", "compile_error", "kernel.py:1: error: "),
-        ("def solve(x): ...\n", "no_entry", "kernel.py: no function named run_kernel; functions "
-         "found: solve (kernel.py:1)"),
+        ("def custom(x): ...\n", "no_entry", "kernel.py: no function named run_kernel; functions "
+         "found: custom (kernel.py:1)"),
         ("class K:\n    def run_kernel(self): ...\n", "no_entry", "functions found: none"),
         ("def f():\n    def run_kernel(): ...\n", "no_entry", "functions found: f"),
         ("async def run_kernel(x): ...\n", "no_entry", "kernel.py:1: run_kernel must be a plain"),

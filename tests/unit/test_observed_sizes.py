@@ -6,6 +6,7 @@ import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -107,6 +108,38 @@ def test_sizes_are_expressions_in_dimensions(
     assert expression([touched(**one) for one in sets], sets) == said
 
 
+IMAGES = {"N": 8, "C": 64, "H": 56, "W": 56, "F": 128, "K": 3, "S": 2, "P": 1}
+POOLED = {"N": 4, "C": 16, "H": 64, "W": 64, "K": 3, "S": 2}
+
+
+@pytest.mark.parametrize(
+    ("dims", "touched"),
+    [
+        (POOLED, "N * C * ((H - K) // S + 1) * ((W - K) // S + 1)"),
+        (POOLED, "(N * C - 1) * H * W + ((H - K) // S * S + K - 1) * W + (W - K) // S * S + K"),
+        (IMAGES, "N * F * ((H + 2 * P - K) // S + 1) * ((W + 2 * P - K) // S + 1)"),
+        (IMAGES, "F * C * K * K"),
+        ({**IMAGES, "N": 1, "C": 3, "K": 7, "P": 3}, "N * C * H * W"),
+        ({"B": 2, "C": 16, "L": 4096, "K": 4, "D": 2}, "B * C * (L - D * (K - 1))"),
+        ({"B": 2, "C": 16, "H": 32, "W": 32, "S": 2}, "B * C * H * S * W * S"),
+        ({"B": 2, "C": 16, "H": 32, "W": 32, "S": 2, "K": 4},
+         "B * C * ((H - 1) * S + K) * ((W - 1) * S + K)"),
+        ({"N": 8, "C": 3, "H": 64, "W": 64}, "N * C * (H // 2) * (W // 2)"),
+        ({"N": 8, "C": 3, "H": 64, "W": 64}, "4 * N * C * H * W"),
+        ({"A": 32, "B": 32, "C": 32, "D": 32, "E": 32, "F": 32}, "A * B * C * D * E"),
+        ({"B": 4, "T": 128, "Q": 32, "G": 8, "D": 64}, "B * T * G * D"),
+        ({"n": 100000, "b": 256}, "(n + b - 1) // b"),
+    ],
+)  # fmt: skip
+def test_windows_of_many_dimensions_are_told_apart(dims: dict[str, int], touched: str) -> None:
+    """However many dimensions there are, an array fits what is watched; windows stay small."""
+    sets = next(sizes_of(dims))
+    said = expression([eval(touched, {}, one) for one in sets], sets)
+    whole = touched if "- 1) * H * W +" not in touched else "N * C * H * W"
+    assert said is not None
+    assert eval(said, {}, dims) == eval(whole, {}, dims), said
+
+
 @pytest.fixture
 def here(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
@@ -151,12 +184,36 @@ def test_a_reference_is_begun(
 
 
 @needs_gcc
+def test_numbers_that_nobody_knows_differ(here: Path) -> None:
+    names = ("a", "b", "c", "d")
+    kernel = (
+        f"void mix(const float *x, float *y, int n, {', '.join(f'float {one}' for one in names)})"
+        " { for (int i = 0; i < n; i++) y[i] = a * x[i] + b - c * d; }"
+    )
+    made: dict[str, Any] = {}
+    exec(init(here, kernel, "n=64")[2], made)
+    inputs = made["setup"](n=64)["inputs"]
+    assert len({inputs[one] for one in names} - {1.0}) == len(names)
+
+
+@needs_gcc
 def test_a_setup_is_added_to_a_reference_without_one(here: Path) -> None:
     code, out, text = init(here, HISTOGRAM, "n=40000", OF_HISTOGRAM)
     assert (code, "next: roofsmith optimize" in out) == (0, True)
     assert text.startswith(OF_HISTOGRAM)
     assert "p = rng.integers(0, 256, n, dtype=np.uint8)" in text
     assert "h = np.empty(256, np.uint32)" in text
+
+
+@needs_gcc
+@pytest.mark.parametrize("wrong", [("--family", "no such"), ("--include", "missing.h")])
+def test_what_fails_leaves_a_reference_as_it_was(here: Path, wrong: tuple[str, str]) -> None:
+    (here / "kernel.c").write_text(HISTOGRAM)
+    (here / "reference.py").write_text(OF_HISTOGRAM)
+    told = ["init", "kernel.c", "--ref", "reference.py", "--workload", "n=40000", *wrong]
+    assert CliRunner().invoke(cli, told).exit_code == 2
+    assert (here / "reference.py").read_text() == OF_HISTOGRAM
+    assert not (here / "target.yaml").exists()
 
 
 @needs_gcc
@@ -195,22 +252,68 @@ def test_a_kernel_that_fights_back_is_told_apart_from_one_that_was_seen(here: Pa
     assert "look at lines" in out
 
 
-def init_again(here: Path, reference: str, workload: str) -> tuple[int, str, str]:
-    (here / "target.yaml").unlink()
-    return init(here, GELU, workload, reference)
+POOL = """\
+void pool(const float *in, float *out, int N, int C, int H, int W, int K, int S) {
+    int R = (H - K) / S + 1, Q = (W - K) / S + 1;
+    for (int p = 0; p < N * C; p++)
+        for (int i = 0; i < R; i++)
+            for (int j = 0; j < Q; j++) {
+                float best = -1e30f;
+                for (int a = 0; a < K; a++)
+                    for (int b = 0; b < K; b++) {
+                        float v = in[(p * H + i * S + a) * W + j * S + b];
+                        best = v > best ? v : best;
+                    }
+                out[(p * R + i) * Q + j] = best;
+            }
+}
+"""
+OF_POOL = """\
+import numpy as np
+
+def reference(in_, out, N, C, H, W, K, S):
+    view = np.lib.stride_tricks.sliding_window_view(in_.reshape(N * C, H, W), (K, K), (1, 2))
+    out.reshape(N * C, (H - K) // S + 1, -1)[:] = view[:, ::S, ::S].max(axis=(3, 4))
+"""
+
+
+@needs_gcc
+def test_images_and_their_windows_have_the_sizes_that_the_kernel_touches(here: Path) -> None:
+    code, out, text = init(here, POOL, "N=2,C=3,H=17,W=20,K=3,S=2", OF_POOL)
+    assert (code, "next: roofsmith optimize" in out) == (0, True), out
+    assert "in_ = rng.standard_normal(N * C * H * W, dtype=np.float32)" in text
+
+
+@needs_gcc
+@pytest.mark.parametrize(
+    ("kernel", "reference", "said"),
+    [
+        (POOL, OF_POOL.replace("(in_, out", "(x, out").replace("in_.", "x."), "in_, x"),
+        (POOL.replace("int R =", "if (H != 17) __builtin_trap(); int R ="), OF_POOL, "H * W el"),
+        (POOL, OF_POOL.replace("in_.reshape(N * C", "in_.reshape(9"), "those that the kernel"),
+    ],
+    ids=["names", "unwatched", "reference"],
+)
+def test_what_is_to_blame_is_said(here: Path, kernel: str, reference: str, said: str) -> None:
+    """Names, or sizes that nobody has looked at, before a reference that raises."""
+    (here / "kernel.c").write_text(kernel)
+    (here / "reference.py").write_text(reference)
+    dims = "N=2,C=3,H=17,W=20,K=3,S=2"
+    done = CliRunner().invoke(cli, ["init", "kernel.c", "--workload", dims, "--threads", "1"])
+    assert (done.exit_code, said in done.stderr) == (2, True), done.stderr
 
 
 @needs_gcc
 def test_a_reference_in_pytorch_serves_a_kernel_in_c(here: Path) -> None:
     pytest.importorskip("torch", reason="PyTorch is not installed")
-    code, out, text = init(here, GELU, "N=64,D=128", TENSORS)
-    assert (code, text) == (0, TENSORS), out
+    code, out, text = init(here, GELU.replace("0.5f", "0.6f"), "N=64,D=128", TENSORS)
+    assert (code, text) == (1, TENSORS), out
+    assert "wrong_output" in out
     bare = f"import torch\n\n{TENSORS[TENSORS.index('def reference') :]}".replace("(x,", "(a,", 1)
     bare = bare.replace("a, y, N, D):", "x, y, N, D):\n    x, y = x.view(N, D), y.view(N, D)")
-    code, out, text = init_again(here, bare, "N=64,D=128")
+    (here / "target.yaml").unlink()
+    code, out, text = init(here, GELU, "N=64,D=128", bare)
     assert (code, "setup" in text) == (0, False), out
-    (here / "kernel.c").write_text(GELU.replace("0.5f", "0.6f"))
-    assert CliRunner().invoke(cli, ["check", "target.yaml"]).exit_code == 1
 
 
 def test_a_number_that_is_no_size_has_a_way_in(here: Path) -> None:

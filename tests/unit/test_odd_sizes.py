@@ -7,11 +7,10 @@ from typing import Any, cast
 
 import pytest
 
-from roofsmith.analysis.odd_sizes import odd_workloads
 from roofsmith.domain.kernel import Candidate
 from roofsmith.domain.outcome import Incorrect, Passed
 from roofsmith.domain.workload import Workload
-from roofsmith.engine.odd_sizes import limits
+from roofsmith.engine.odd_sizes import limits, odd_workloads
 from roofsmith.errors import BadReferenceError
 from roofsmith.ports import Evaluator, Scope
 from roofsmith.testing.engine import fake_target

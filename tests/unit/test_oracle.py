@@ -295,27 +295,27 @@ def test_a_line_of_setup_is_named_with_the_workload() -> None:
     [
         ("def reference", "def referense", "no function `reference"),
         ("import numpy as np", "import nothing_of_the_kind", "nothing_of_the_kind"),
-        ("import numpy as np", "import numpy as np\ndef (", "SyntaxError"),
+        another("import numpy as np", "import numpy as np\ndef (", "SyntaxError"),
         ("def reference(x, y, n)", "def reference(a, b, n)", "unexpected keyword argument"),
         another("def setup(n, seed=0)", "def setup(length, seed=0)", "unexpected keyword argument"),
-        ("def setup(n, seed=0)", "def setup(n)", "unexpected keyword argument 'seed'"),
+        another("def setup(n, seed=0)", "def setup(n)", "unexpected keyword argument 'seed'"),
         ("2 * x", "np.random.default_rng().random(n)", "not deterministic: 'y'"),
-        ("2 * x", "np.nan", "unwritten, or NaN"),
+        another("2 * x", "np.nan", "unwritten, or NaN"),
         another("y[:] = 2 * x", "y = 2 * x", "unwritten, or NaN"),
         ("np.empty(n, np.float32)", "np.empty(n)", "float64 for 'y', but solve takes float32"),
         (', "n": n}', "}", "gives 2 arguments (x, y), but solve takes 3 (x, y, n)"),
         another('"n": n}', '"n": n, "m": n}', "gives 4 arguments"),
-        ('"n": n}', '"n": float(n)}', "float for 'n', but solve takes an integer"),
+        another('"n": n}', '"n": float(n)}', "float for 'n', but solve takes an integer"),
         another('"n": n}', '"n": True}', "bool for 'n', but solve takes an integer"),
-        ('"x": x', '"x": x.tolist()', "list for 'x', but solve takes an array"),
+        another('"x": x', '"x": x.tolist()', "list for 'x', but solve takes an array"),
         ('["y"]', '["z"]', "not among its inputs: ['z']"),
-        ('["y"]', '["x"]', "'x' an output, but solve takes it as const"),
-        ('return {"inputs":', 'return {"inputz":', "setup must return"),
+        another('["y"]', '["x"]', "'x' an output, but solve takes it as const"),
+        another('return {"inputs":', 'return {"inputz":', "setup must return"),
         ("standard_normal(n,", "standard_normal(n + seed,", "another shape for another seed"),
-        ("return n\n", "return -1\n", "flops(n=6) returns -1"),
+        another("return n\n", "return -1\n", "flops(n=6) returns -1"),
         another("return n\n", "return float('nan')\n", "flops(n=6) returns nan"),
         another("y[:] = 2 * x", "raise SystemExit(3)", "exit code 3"),
-        ("y[:] = 2 * x", "import os; os._exit(3)", "exit code 3"),
+        another("y[:] = 2 * x", "import os; os._exit(3)", "exit code 3"),
         ("y[:] = 2 * x", "import os; os.abort()", "exit code -6"),
     ],
 )  # fmt: skip
@@ -342,8 +342,9 @@ def test_a_number_by_value_must_not_depend_on_the_seed() -> None:
     ("element", "given", "got"),
     [
         ("float", "0.1", float(np.float32(0.1))), another("float", "3", 3.0),
-        ("double", "np.float32(0.5)", 0.5), another("float", "np.array(0.25)", 0.25),
-        ("bool", "n > 2", True), another("bool", "0", False), ("uint8_t", "np.int64(255)", 255),
+        another("double", "np.float32(0.5)", 0.5), another("float", "np.array(0.25)", 0.25),
+        ("bool", "n > 2", True), another("bool", "0", False),
+        another("uint8_t", "np.int64(255)", 255),
     ],
 )  # fmt: skip
 def test_numbers_by_value_are_what_their_types_hold(element: str, given: str, got: float) -> None:
@@ -359,7 +360,7 @@ def test_numbers_by_value_are_what_their_types_hold(element: str, given: str, go
 @pytest.mark.parametrize(
     ("element", "given"),
     [
-        ("uint8_t", "256"), ("float", "True"), ("bool", "0.5"), another("float", "1e39"),
+        ("uint8_t", "256"), ("float", "True"), another("bool", "0.5"), another("float", "1e39"),
         another("float", "'1'"),
     ],
 )  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ from test_session import Open
 
 from roofsmith.analysis.hypotheses import lines
 from roofsmith.api.session import Session
-from roofsmith.domain.campaign import Event, Resumed, Round, replay
+from roofsmith.domain.campaign import Campaign, Event, Resumed, Round, replay
 from roofsmith.domain.options import SubmittedChange
 from roofsmith.domain.proposal import Hypothesis, Planned, Proposal
 from roofsmith.domain.refusal import Refusal
@@ -17,8 +18,8 @@ from roofsmith.engine.loop import Engine
 from roofsmith.engine.planning import MOST_LOSSES
 from roofsmith.engine.recorder import commit_message
 from roofsmith.engine.verify import verify
-from roofsmith.ports import Brief, Screen
-from roofsmith.report.campaign_files import render_campaign
+from roofsmith.ports import Brief, Rendered, Screen
+from roofsmith.report.campaign_files import render_campaign, render_plan
 from roofsmith.testing.engine import (
     FakeWorld,
     Killed,
@@ -200,3 +201,22 @@ def test_plans_notes_commits_and_reports_tell_it() -> None:
     for text in (commit_message(round_, campaign), *(files[name] for name in names)):
         for one in ("a risk", "a rollback", "a file", "a search", "a second try", "tiling", "0.25"):
             assert one in text
+
+
+@pytest.mark.rule("plan-first")
+def test_the_plan_is_a_file_before_anything_is_built_and_stays_as_it_was() -> None:
+    here = world(FULL)
+    here.render = render_campaign
+    seen: list[str] = []
+
+    def planned(campaign: Campaign) -> Rendered:
+        found = render_plan(campaign)
+        seen.extend(found.files.values())
+        assert campaign.rounds == ()
+        return found
+
+    engine = Engine(replace(here.parts(), render_plan=planned), "test")
+    engine.run()
+    assert seen == [here.files.files["plans/v1_plan.md"]]
+    assert "a rationale" in seen[0]
+    assert verify(here.records) == ()

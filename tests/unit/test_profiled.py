@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from test_decide import POLICY, aimed_at, judged, reading
+from tool_stand_ins import small_library
 
 from roofsmith.analysis.evidence import Evidence
 from roofsmith.analysis.profiled import Profiles
 from roofsmith.domain.campaign import Kept, RolledBack
 from roofsmith.domain.comparison import Judgement
+from roofsmith.domain.kernel import Built
 from roofsmith.domain.profile import Counter, Profile
+from roofsmith.domain.workload import Workload
 from roofsmith.engine.deciding import decide
+from roofsmith.errors import BadReferenceError, MachineError, RoofsmithError
+from roofsmith.profilers.attempts import first_that_works
 
 
 def profile(
@@ -121,3 +127,26 @@ def test_a_gain_of_more_than_a_tenth_is_not_kept_on_flat_kernels(
 ) -> None:
     seen = Profiles(profile(share), profile(share))
     assert isinstance(with_profiler(gained(speedup + 0.05), seen), RolledBack)
+
+
+WORKLOAD = Workload(dims={"N": 8})
+
+
+@pytest.mark.parametrize(
+    ("error", "note"),
+    [
+        (BadReferenceError("setup raises"), "no inputs to profile with: setup raises"),
+        (
+            MachineError("the worker can't be started", hint="free some memory"),
+            "it can't be profiled: the worker can't be started; try: free some memory",
+        ),
+    ],
+)
+def test_inputs_are_to_blame_only_where_they_are(
+    tmp_path: Path, error: RoofsmithError, note: str
+) -> None:
+    def fails(built: Built, workload: Workload) -> Profile:
+        raise error
+
+    found = first_that_works((fails,), small_library(tmp_path), WORKLOAD)
+    assert (found.tool, found.notes) == ("none", (note,))

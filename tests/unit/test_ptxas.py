@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roofsmith.toolchains import amdgpu_remarks, ptxas
-from roofsmith.toolchains.demangling import demangled, without_parameters
+from roofsmith.toolchains import hip, ptxas
 from roofsmith.toolchains.diagnostics import LESS_SHARED
+from roofsmith.toolchains.disassembly import demangled, without_parameters
 
 RECORDED = """\
 ptxas info    : 0 bytes gmem
@@ -138,7 +138,7 @@ def newer(remarks: str) -> str:
 
 @pytest.mark.parametrize("text", [REMARKS, newer(REMARKS)], ids=["older", "newer"])
 def test_remarks_of_an_amd_kernel(text: str) -> None:
-    (kernel,) = amdgpu_remarks.read_resources(text, "gfx942", plain)
+    (kernel,) = hip.read_resources(text, "gfx942", plain)
     assert (kernel.name, kernel.arch) == ("_Z5scalePKfPfi", "gfx942")
     assert (kernel.scalar_registers, kernel.registers, kernel.accumulation_registers) == (16, 27, 4)
     assert (kernel.stack_bytes, kernel.spilled_registers) == (96, 12)
@@ -147,14 +147,14 @@ def test_remarks_of_an_amd_kernel(text: str) -> None:
 
 def test_functions_that_are_no_kernels_are_left_out() -> None:
     helper = "\n".join(REMARKS.splitlines()[:5]).replace("scalePKfPfi", "helperf")
-    (kernel,) = amdgpu_remarks.read_resources(f"{helper}\n{REMARKS}", "gfx942", plain)
+    (kernel,) = hip.read_resources(f"{helper}\n{REMARKS}", "gfx942", plain)
     assert kernel.name == "_Z5scalePKfPfi"
 
 
 def test_expressions_for_the_linker_are_not_known() -> None:
     text = REMARKS.replace("VGPRs: 27", "VGPRs: max(totalnumvgprs(f.num_agpr, f.num_vgpr), 1, 0)")
     text = text.replace("    SGPRs: 16", "    TotalSGPRs: 22")
-    (kernel,) = amdgpu_remarks.read_resources(text, "gfx942", plain)
+    (kernel,) = hip.read_resources(text, "gfx942", plain)
     assert kernel.registers is None
     assert kernel.scalar_registers == 22
 

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from roofsmith.domain.modes import KernelLanguage
+from roofsmith.targets.pytorch import looking
 from roofsmith.targets.pytorch.describing import draw_of, read_program
 from roofsmith.targets.pytorch.program import PyTorchProgram, PyTorchRequest, module_name
 from roofsmith.targets.pytorch.text import reference_text, torch_kernel
@@ -58,6 +59,45 @@ def read_text(folder: Path, text: str, **said: object) -> PyTorchProgram:
     return read(path, **said)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(
+    ("workloads", "own"),
+    [
+        ("[[torch.randn(8, 4)], [torch.randn(16, 4)]]", ((1, {"N": 16, "D": 4}),)),
+        ("[[torch.zeros(8, 4)], [torch.zeros(16, 4)]]", ()),
+        ("[[torch.empty(n, 4, device='meta')] for n in (8, 16)]", ()),
+        ("iter([[torch.randn(8, 4)], [torch.randn(16, 4)]])", ()),
+    ],
+)
+def test_a_list_that_draws_is_drawn_from(
+    workloads: str, own: tuple[object, ...], tmp_path: Path
+) -> None:
+    program = read_text(
+        tmp_path,
+        "import torch\n\ndef f(x):\n    return x * 2\n\ndef get_inputs():\n"
+        "    return [torch.randn(8, 4)]\n\ndef get_workloads():\n"
+        f"    return {workloads}\n",
+    )
+    assert program.own == own
+    assert len(program.workloads) == 2
+
+
+@pytest.mark.parametrize(
+    ("result", "said"),
+    [
+        ("x * 0 + 1", "the same results"),
+        ("x + 0 * y.sum()", "don't depend on y"),
+        ("x * 1e-9 + 0 * y", "lets zeros pass"),
+        ("x + y", ""),
+    ],
+)
+def test_what_a_kernel_could_leave_out_is_told(result: str, said: str, tmp_path: Path) -> None:
+    text = f"import torch\n\ndef f(x, y):\n    return {result}\n\ndef get_inputs():\n"
+    text += "    return [torch.randn(8, 4), torch.randn(8, 4)]\n"
+    told = [one for one in read_text(tmp_path, text, atol=1e-2).notes if "degenerate" in one]
+    assert bool(told) == bool(said)
+    assert said in "".join(told)
+
+
 def test_sizes_that_may_change_are_dims_and_those_of_weights_numbers() -> None:
     program = read(FILES / "attention.py")
     assert program.dims == {"B": 2, "T": 32}
@@ -89,6 +129,19 @@ def test_indices_stay_below_the_dim_that_they_pick_from() -> None:
     assert drawn == "torch.randint(0, D, (N,), dtype=torch.int64)"
 
 
+def test_large_inputs_are_not_drawn_to_find_sizes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor are indices in them forgotten, which nothing but a call with numbers would notice."""
+    monkeypatch.setattr(looking, "SHORT_BYTES", 1e3)
+    monkeypatch.setattr(looking, "_numbers", lambda *_: pytest.fail("numbers were drawn"))
+    drawn = read(FILES / "loss.py").inputs[1].draw
+    assert drawn == "torch.randint(0, D, (N,), dtype=torch.int64)"
+    text = "import torch\n\n\ndef f(x):\n    return x.sum(dim=0)\n"
+    given = "\n\ndef get_inputs():\n    return [torch.randn(64, 32)]\n"
+    assert read_text(tmp_path, text + given).dims == {"N": 64, "D": 32}
+
+
 def test_large_sizes_are_scaled_down_and_it_is_said() -> None:
     program = read(FILES / "mlp.py", most_flop=3e5)
     assert program.workloads[0]["N"] < 32
@@ -109,7 +162,7 @@ def test_weights_that_nothing_uses_are_left_out_and_state_is_told(tmp_path: Path
     assert "norm.running_mean" in program.state
 
 
-@pytest.mark.parametrize("name", ["mlp", "embed", "several", "half", "inplace"])
+@pytest.mark.parametrize("name", ["mlp", "embed", "several", "half", "inplace", "gain"])
 def test_the_reference_gives_what_the_file_gives(name: str, tmp_path: Path) -> None:
     program = read(FILES / f"{name}.py")
     made = {}

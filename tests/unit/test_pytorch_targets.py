@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -33,11 +34,25 @@ def made(
     return api.initialize_pytorch(file, api.settings(), SilentObserver(), force=force)
 
 
+def run_test(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """What the folder's own test says where there is no GPU."""
+    hidden = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
+    command = [sys.executable, *words, "test_kernel.py"]
+    return subprocess.run(command, cwd=folder, env=hidden, capture_output=True, text=True)
+
+
+def require_right(folder: Path) -> None:
+    tested = run_test(folder)
+    assert tested.returncode == 0, tested.stdout + tested.stderr
+    assert tested.stdout.count("PASS") >= len(load_target(folder).workloads)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "language"),
     [
-        ("conv.py", "cpp"), ("several.py", "c"), ("half.py", "c"), another("mlp.py", "c"),
+        ("half.py", "c"), another("conv.py", "cpp"), another("gain.py", "c"),
+        another("mlp.py", "c"),
         another("attention.py:CausalSelfAttention", "c"), another("embed.py", "c"),
         another("inplace.py", "c"), another("whole.py", "cpp"), another("nested.py", "c"),
         another("loss.py", "c"), another("batchnorm.py", "c"),
@@ -49,20 +64,38 @@ def test_the_first_kernel_is_right(name: str, language: FirstLanguage, tmp_path:
     assert found.is_tried
     assert found.wrong == ()
     assert {"reference.py", "test_kernel.py", "analysis.md", "target.yaml"} < set(found.files)
-    tested = subprocess.run(
-        [sys.executable, "test_kernel.py"], cwd=found.directory, capture_output=True, text=True
-    )
-    assert tested.returncode == 0, tested.stdout + tested.stderr
-    assert tested.stdout.count("PASS") >= len(load_target(found.directory).workloads)
-    kernel = found.directory / "kernel.c"
-    if name != "several.py":
-        return
+    require_right(found.directory)
+    analysis = (found.directory / "analysis.md").read_text()
+    assert "## Accuracy" in analysis
+    assert "a worst relative error of " in analysis
+
+
+@pytest.mark.slow
+def test_its_own_test_finds_a_wrong_number_and_its_threads_are_told_once(tmp_path: Path) -> None:
+    source, folder = str(FILES / "several.py"), tmp_path / "it is new"
+    words = ["init", "--from-pytorch", source, "--output", str(folder), "--threads", "1"]
+    done = CliRunner().invoke(cli, [*words, "--framework", "cpp"])
+    assert done.exit_code == 0, done.output
+    assert "the kernel is right on every workload" in done.output
+    target = load_target(folder)
+    assert (target.threads, target.language) == (1, "cpp")
+    require_right(folder)
+    kernel = folder / target.kernel.path
     kernel.write_text(kernel.read_text().replace("0.25", "0.26"))
-    tested = subprocess.run(
-        [sys.executable, "test_kernel.py"], cwd=found.directory, capture_output=True, text=True
-    )
+    tested = run_test(folder)
     assert tested.returncode == 1
     assert "FAIL" in tested.stdout
+
+
+@pytest.mark.slow
+def test_a_first_kernel_in_cuda_keeps_16_bits_and_says_where_it_cannot_run(tmp_path: Path) -> None:
+    folder = made("half.py", "cuda", tmp_path / "new").directory
+    assert load_target(folder).language == "cuda"
+    assert re.search(r"void solve\(const __\w+ \*", (folder / "kernel.cu").read_text())
+    for words in ((), ("-m", "pytest", "-rs")):
+        tested = run_test(folder, *words)
+        assert tested.returncode == 0, tested.stdout + tested.stderr
+        assert "not tried: PyTorch sees no GPU" in tested.stdout
 
 
 @pytest.mark.slow
@@ -80,8 +113,9 @@ def test_a_kernel_in_pytorch_is_the_module_itself(tmp_path: Path) -> None:
     [
         ("import torch\n\n\ndef f(x):\n    return torch.linalg.svdvals(x)\n", "model.py:5"),
         ("import urllib.request\nurllib.request.urlopen('http://127.0.0.1:1')\n", "model.py:2"),
-        ("open(__file__ + '.txt', 'w')\n", "model.py:1"),
-        ("import os\nos._exit(3)\n", "ended"),
+        another("open(__file__ + '.txt', 'w')\n", "model.py:1"),  # walls: test_compiler_walls.py
+        another("import os\nos._exit(3)\n", "ended"),
+        ("import os\nos.kill(os.getpid(), 9)\n", "out of memory"),
     ],
 )
 def test_what_a_worker_meets_is_one_message(tmp_path: Path, text: str, said: str) -> None:
@@ -138,22 +172,6 @@ def test_imports_beside_a_reference_come_along(tmp_path: Path) -> None:
     target = load_target(tmp_path)
     assert [one.path for one in target.reference_files] == ["several.py", "mlp.py"]
     assert type(target).model_validate(target.model_dump(mode="json")) == target
-
-
-@pytest.mark.slow
-def test_a_first_kernel_in_cuda_keeps_16_bits(tmp_path: Path) -> None:
-    folder = made("half.py", "cuda", tmp_path / "new").directory
-    assert load_target(folder).language == "cuda"
-    assert re.search(r"void solve\(const __\w+ \*", (folder / "kernel.cu").read_text())
-
-
-@pytest.mark.slow
-def test_threads_of_the_kernel_are_said_once_and_stand_in_the_target(tmp_path: Path) -> None:
-    source, output = str(FILES / "several.py"), str(tmp_path / "new")
-    words = ["init", "--from-pytorch", source, "--output", output, "--threads", "1"]
-    done = CliRunner().invoke(cli, words)
-    assert done.exit_code == 0, done.output
-    assert load_target(tmp_path / "new").threads == 1
 
 
 def test_what_a_made_kernel_has_of_itself_is_not_dropped_in_silence() -> None:

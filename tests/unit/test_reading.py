@@ -100,6 +100,71 @@ def test_numbers_are_found_again_whatever_is_made_of_them(tmp_path: Path, librar
     np.testing.assert_allclose(got, x + 0.1 / 0.09 * x * 0.1**0.5 - 1 / 0.3, rtol=1e-5)
 
 
+SEVERAL = [
+    ("y[:] = F.tanh(a * x) + b * w", {"a": 0.5, "b": 0.5}),
+    ("y[:] = a * F.tanh(b * x) + c * w", {"a": 1.0, "b": 1.0, "c": 1.0}),
+    ("y[:] = a * F.tanh(b * x) - c * w", {"a": 0.0, "b": 0.0, "c": 0.0}),
+    ("y[:] = F.tanh(a * x) + b * w", {"a": 0.5, "b": -0.5}),
+    ("y[:] = F.tanh(2 * a * x) + b * w + a", {"a": 0.5, "b": 1.0}),
+    ("y[:] = F.tanh(a * a * x) + b * w", {"a": 0.5, "b": 0.25}),
+    ("y[:] = 0.5 * F.tanh(a * x) + b * w - 1.0", {"a": 0.5, "b": 1.0}),
+    ("y[:] = F.tanh(a * x) * k + m * w", {"a": 2.0, "k": 2, "m": 2}),
+    ("y[:] = x\ny[k:] = y[k:] + a * w[m : m + N - k] * b", {"a": 1.0, "b": 1.0, "k": 1, "m": 1}),
+]  # fmt: skip
+"""Numbers of equal values, or such that one comes of the other."""
+
+
+@pytest.mark.parametrize(("body", "values"), SEVERAL)
+@pytest.mark.parametrize("library", ["numpy", "torch"])
+def test_numbers_of_equal_values_stay_apart(
+    tmp_path: Path, library: str, body: str, values: dict[str, float | int]
+) -> None:
+    body = body.replace("F.tanh", "np.tanh" if library == "numpy" else "torch.tanh")
+    one = SmallReference({"N": 64}, {"x": "made.f(N)", "w": "made.f(2 * N)"}, VECTOR[1],
+                         body.replace("* w", "* w[:N]") if "w[m" not in body else body,
+                         values)  # fmt: skip
+    graph = _read(tmp_path, one, library)
+    assert graph.notes == ()
+    subject = RunReference(tmp_path / "reference.py", None, (), None)
+    drawn = subject.draw({"N": 64}).values
+    for place, name in enumerate(values):
+        drawn[name] = 0.3 + place if isinstance(values[name], float) else 1 + place
+    given = {k: as_numpy(v) if is_array(v) else v for k, v in drawn.items()}
+    ints = {name: drawn[name] for name, value in values.items() if isinstance(value, int)}
+    got = evaluate(graph, given, {"N": 64, **ints})["y"]
+    np.testing.assert_allclose(got, subject.results(drawn)["y"], rtol=1e-4, atol=1e-5)
+
+
+LOST = {
+    "y[:] = x * int(a * 4)": 0.5,
+    "y[:] = x\ny[: int(a * N)] = 0": 0.5,
+    "y[:] = x if a == 0.5 else -x": 0.5,
+    "y[:] = x * flag": 0.5,
+    "assert a == b\ny[:] = x * a": 0.5,
+    "assert a < 0.6 or a == b\ny[:] = x * a": 0.75,
+}
+
+
+@pytest.mark.parametrize("body", LOST)
+@pytest.mark.parametrize("library", ["numpy", "torch"])
+def test_numbers_that_cant_be_told_from_their_values_are_noted(
+    tmp_path: Path, library: str, body: str
+) -> None:
+    numbers = {"a": LOST[body], "b": LOST[body], "flag": True}
+    assert _read(tmp_path, SmallReference({"N": 64}, *VECTOR, body, numbers), library).notes
+
+
+def test_a_number_of_numpy_is_one_for_pytorch(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    one = SmallReference({"N": 64}, *VECTOR, "y[:] = torch.tanh(a * x) + b", {"a": 0.5, "b": 0.5})
+    path = tmp_path / "reference.py"
+    text = one.text("torch").replace("0.5", "np.float32(0.5)")
+    path.write_text(f"import numpy as np\n{text}")
+    graph = ReferenceReader(RunReference(path, None, (), None), [one.dims]).read()
+    assert graph.notes == ()
+    assert {node.name for node in graph.inputs()} == {"x", "a", "b"}
+
+
 @pytest.mark.parametrize("library", ["numpy", "torch"])
 def test_whole_numbers_beside_dims_stay_free(tmp_path: Path, library: str) -> None:
     body = """
@@ -114,7 +179,9 @@ def test_whole_numbers_beside_dims_stay_free(tmp_path: Path, library: str) -> No
 
 REFUSED = {
     "numpy": {
-        "y[:] = x if x.sum() > 0 else -x": "reference.py",
+        "while x[0] > 0:\n    x[0] -= 1": "condition",
+        "for i in range(N):\n    if x[i] > 2:\n        break\n    y[i] = x[i]": "condition",
+        "seen = [0]\nif x[0] > 0:\n    seen[0] = 1\ny[:] = seen[0]": "what isn't an array",
         "y[:] = np.random.default_rng(0).random(N)": "random",
         "y[:] = x[x > 0].max()": "mask",
         "for i in range(int(x[0] * 0) + 2):\n    y[:] = x": "decides",
@@ -158,8 +225,8 @@ def test_a_size_that_is_one_in_every_workload_stays_free(tmp_path: Path) -> None
 
 def test_a_loop_over_a_size_is_refused_with_its_line(tmp_path: Path) -> None:
     body = """
-        for i in range(1, N):
-            y[i] = y[i - 1] + x[i] * 2"""
+        for i in range(N):
+            y[i] = x[i] * 2 - y[:i].sum()"""
     with pytest.raises(
         Unreadable, match=r"size N decides what is computed \(reference.py:\d+: y\["
     ):

@@ -6,12 +6,11 @@ from dataclasses import replace
 
 import pytest
 from campaign_builder import softmax_campaign
-from test_cards import brief_of, card, screen
+from test_cards import brief_of
 from worlds import world
 
 from roofsmith.analysis.experiments import experiments
 from roofsmith.analysis.recommend import (
-    expected_log_gain,
     likeness,
     recommend,
     recommended_line,
@@ -24,7 +23,6 @@ from roofsmith.domain.proposal import Hypothesis
 from roofsmith.domain.recommendation import Recommendation, Situation
 from roofsmith.engine.loop import Engine
 from roofsmith.ports import Brief
-from roofsmith.proposers.recipe_proposer import RecipeProposer
 
 HERE = Situation(
     operator="softmax", backend="cuda", device="NVIDIA H100 80GB HBM3", arch="sm_90",
@@ -91,39 +89,10 @@ def test_every_difference_makes_less_alike(update: dict[str, object]) -> None:
     assert 0 < likeness(row("x", 2.0, **update), HERE) < likeness(row("x", 2.0), HERE) == 1.0
 
 
-def taught(tactic: str, came_true: float, weight: float = 9.0) -> Recommendation:
-    (one,) = recommend([row(tactic, 1.5)], HERE)
-    return one.model_copy(update={"weight": weight, "came_true": came_true})
-
-
-def told(brief: Brief, *learned: Recommendation, follows: bool = True) -> Brief:
-    started = brief.campaign.started
-    target = started.target.model_copy(update={"learn": follows})
-    started = started.model_copy(update={"learned": learned, "target": target})
+def told(brief: Brief, *learned: Recommendation) -> Brief:
+    started = brief.campaign.started.model_copy(update={"learned": learned})
     campaign = brief.campaign.model_copy(update={"started": started})
     return replace(brief, campaign=campaign)
-
-
-def test_a_card_whose_predictions_never_came_true_is_tried_last_and_still_tried() -> None:
-    proposer = RecipeProposer([card("boaster", 2.0), card("modest", 1.5)])
-    brief = brief_of(kind="latency")
-    told_brief = told(brief, taught("recipe:boaster", 0.0))
-    first = [idea.card.id for idea in proposer.ideas(brief)]
-    assert first == ["boaster", "modest"]
-    assert [idea.card.id for idea in proposer.ideas(told_brief)] == ["modest", "boaster"]
-    only_shown = told(brief, taught("recipe:boaster", 0.0), follows=False)
-    assert [idea.card.id for idea in proposer.ideas(only_shown)] == first
-    proposal = proposer.ask(told(brief, taught("recipe:modest", 3.0)), screen)
-    assert proposal is not None
-    assert proposal.hypothesis.predicted_speedup == 1.5, "the past is no part of a prediction"
-
-
-def test_few_rounds_change_little() -> None:
-    few, many = (
-        expected_log_gain(1.0, "x", "memory", [taught("x", 0.0, weight)]) for weight in (0.2, 20.0)
-    )
-    assert 0 < many < 0.1 < 0.8 < few < 1
-    assert expected_log_gain(1.0, "other", "memory", [taught("x", 0.0)]) == 1.0
 
 
 def test_a_campaign_records_what_it_was_told_and_goes_on_with_that() -> None:

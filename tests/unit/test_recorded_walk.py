@@ -19,7 +19,7 @@ from roofsmith.engine.verify import verified
 
 def test_todays_rules_have_a_campaign_on_real_kernels_and_decide_it_alike() -> None:
     """If not, they are other rules: where these are still unreleased, record it once more."""
-    assert golden(RULES).is_file(), "python tests/unit/real_walk.py"
+    assert golden(RULES).is_file(), "PYTHONPATH=tests python tests/unit/real_walk.py"
     found = verified(recorded(RULES))
     assert (found.findings, found.notes, found.versions) == ((), (), ())
 

@@ -102,6 +102,14 @@ def test_a_target_names_projects(project: Path, tmp_path: Path) -> None:
     found = found_for(target)
     assert found is not None
     assert found.hits
+    (tmp_path / "gw").mkdir()
+    (tmp_path / "gw" / "notes.md").write_text("# CuTe\n\nA softmax in c wants two passes.\n")
+    file.write_text(f"{text}wiki: {{path: gw}}\n")
+    told = found_for(load_target(file))
+    assert told is not None
+    assert [(hit.where, hit.language) for hit in told.hits] == [
+        (f"{tmp_path}/gw/notes.md:3", "prose")
+    ]
     file.write_text(text)
     assert found_for(load_target(file)) is None
     file.write_text(f"{text}references: [gone]\n")

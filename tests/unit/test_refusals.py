@@ -12,7 +12,7 @@ from worlds import substance
 
 from roofsmith.domain.campaign import Campaign, Resumed, Round, Stopped
 from roofsmith.domain.citations import CheckedCitations
-from roofsmith.domain.proposal import Hypothesis
+from roofsmith.domain.proposal import Hypothesis, Planned
 from roofsmith.domain.refusal import BadAnswer, Refusal
 from roofsmith.domain.target import StopPolicy
 from roofsmith.engine.loop import Engine
@@ -32,6 +32,8 @@ from roofsmith.testing.judge import FakeKernels
 
 ENDLESS = StopPolicy(max_refusals=100, max_iterations=100, max_consecutive_regressions=100)
 FAITHLESS = "cites what isn't so"
+NEAREST = "copy bandwidth: 2e12 byte/s <- ceilings.json:6"
+STRUCK = "moves [unsourced]"
 REFUSED = {
     "no change": "no_change",
     "other language": "malformed",
@@ -52,8 +54,15 @@ JUDGED = ("faster", "slower", "tie")
 
 def cites(hypothesis: Hypothesis, campaign: Campaign) -> CheckedCitations:
     problems = ("a citation leads nowhere",) if FAITHLESS in hypothesis.rationale else ()
-    unsourced = ("statement: 2.1 TB/s",) if "tie" in hypothesis.statement else ()
-    return CheckedCitations(problems=problems, unsourced=unsourced)
+    if "tie" not in hypothesis.statement:
+        return CheckedCitations(problems=problems)
+    return CheckedCitations(
+        problems=problems,
+        unsourced=("statement: 2.1 TB/s",),
+        of_devices=("statement: 2.1 TB/s",),
+        nearest=(NEAREST,),
+        struck=hypothesis.model_copy(update={"statement": STRUCK}),
+    )
 
 
 def world(answers: Sequence[str], stop: StopPolicy = ENDLESS) -> FakeWorld:
@@ -145,7 +154,31 @@ def test_the_record_says_why_and_what_it_cost() -> None:
 
 def test_an_unsourced_number_is_marked_and_judged() -> None:
     here = world(["tie", "faster"])
-    assert [round_.unsourced for round_ in run(here).rounds] == [("statement: 2.1 TB/s",), ()]
+    first, second = run(here).rounds
+    assert (first.unsourced, second.unsourced) == (("statement: 2.1 TB/s",), ())
+    assert first.hypothesis.statement == STRUCK
+    plans = [event.proposal for event in here.records if isinstance(event, Planned)]
+    assert plans[0].hypothesis.statement == STRUCK
+    assert verify(here.records) == ()
+
+
+@pytest.mark.rule("hypothesis-facts")
+@pytest.mark.parametrize("name", ["model:big", "agent:claude", "mcp"])
+def test_a_model_is_sent_back_once_with_what_it_may_cite(name: str) -> None:
+    here = world(["tie", "tie", "tie"])
+    for number, idea in enumerate(here.ideas):
+        here.ideas[number] = idea.model_copy(update={"proposer": name})
+    campaign = run(here)
+    refused, judged, *later = campaign.proposed
+    assert isinstance(refused, Refusal)
+    assert (refused.reason, refused.proposer) == ("unsourced", name)
+    assert "2.1 TB/s" in refused.detail
+    assert NEAREST in refused.detail
+    assert refused.hypothesis.statement == STRUCK, "what is recorded of it holds no such number"
+    assert isinstance(judged, Round)
+    assert judged.hypothesis.statement == STRUCK
+    assert later
+    assert all(isinstance(one, Round) for one in later), "each answer costs: it is told once"
     assert verify(here.records) == ()
 
 

@@ -9,8 +9,8 @@ from typing import get_args
 import pytest
 from campaign_builder import campaign_of, environment, softmax_campaign, softmax_events
 
+from roofsmith.api.finished import require_rendered, unrendered
 from roofsmith.api.memory import mask
-from roofsmith.api.rendering import require_rendered, unrendered
 from roofsmith.api.verification import verify_campaign
 from roofsmith.config import Settings
 from roofsmith.domain.campaign import Baseline, Campaign, Event, Round, Started, Stopped

@@ -88,7 +88,8 @@ def test_every_round_has_its_folder_memory_and_plan() -> None:
         assert (f"plans/v{number - 1}_plan.md" in files) == (number > 1)
     fixed = {
         "manifest.yaml", "README.md", "benchmark.md", "performance.md", "final_report.md",
-        "baseline_report.md", "report.html", "final.diff", *LOGS,
+        "baseline_report.md", "report.html", "final.diff", "ref.py", "state.md",
+        "quick_test_bench.py", *LOGS,
     }  # fmt: skip
     assert fixed <= files.keys()
     assert len(files) == len(fixed) + 8 * 6 + 8 + 7
@@ -176,7 +177,8 @@ def test_the_manifest_is_yaml_with_the_contract_s_fields() -> None:
         "kernel_source": "softmax.c", "editable": ["softmax.c"], "reference_source": "reference.py",
         "build_command": "OMP_NUM_THREADS=2 cc -O3 -march=native -lm",
         "test_command": "roofsmith kernel check target.yaml",
-        "benchmark_command": "roofsmith kernel bench target.yaml", "quick_command": None,
+        "benchmark_command": "roofsmith kernel bench target.yaml",
+        "quick_command": "python3 quick_test_bench.py",
         "profile_command": "roofsmith kernel profile target.yaml",
         "gate": "every output within its error budget, on every workload",
         "git_branch": "optimize/softmax_c_epyc7b13_20260412",

@@ -2,31 +2,50 @@
 
 from __future__ import annotations
 
+import io
 import re
 from html.parser import HTMLParser
-from typing import Any
+from typing import Any, get_args
 from xml.etree import ElementTree
 
 import pytest
-from campaign_builder import campaign_of, crippled, softmax_campaign, softmax_events, started
+from campaign_builder import (
+    baseline,
+    campaign_of,
+    candidate,
+    crippled,
+    resumed,
+    softmax_campaign,
+    softmax_events,
+    started,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roofsmith.domain.campaign import Campaign
+from roofsmith.cli.screen import screen
+from roofsmith.domain.calibration import RoundScore, Score
+from roofsmith.domain.campaign import Campaign, Committed, Event, Masked, Noted, Profiled, Started
+from roofsmith.domain.diagnosis import Attempt, BestKnown, Diagnosed, Material
+from roofsmith.domain.examination import Check, Examination
+from roofsmith.domain.proposal import Planned, Proposal
+from roofsmith.domain.refusal import Refusal
+from roofsmith.domain.yardstick import PyTorchBaselineResult, PyTorchBaselines
 from roofsmith.report.campaign_files import render_campaign
 from roofsmith.report.templating import breakable, code, escape_markdown, fence, prose
 
 EVIL = "</script></style></title></svg><img src=x onerror=alert(1)><b id=pwned>'\"&amp;{{ 7*7 }}"
 EVIL += "\n```\n| a | b |\n# h\n[x](javascript:alert(1)) ` \x1b[31m \u202e"
+EVIL += "\x1b]52;c;cHduZWQ=\x07 \x9b1m"
 PROTECTED = {
+    "new_dependencies", "less_work", "several_settings",
     "kind", "language", "compiler", "dtype", "verdict", "role", "pattern", "operation", "tool",
     "limiter", "answers", "bucket", "code", "first", "workload", "workloads", "at", "path", "name",
     "candidate_id", "incumbent_id", "entry", "isolation", "timing",
     "ceilings", "quantity", "origin", "category", "by",
-    "validation",
+    "validation", "landing", "came_to", "area", "level", "languages",
 }  # fmt: skip
 """Closed sets, identifiers and file names; everything else may hold any text."""
-VOID = {"meta", "br", "wbr", "link", "img", "input", "hr"}
+VOID = {"meta", "br", "wbr", "link", "img", "input", "hr", "col"}
 STATES = {
     "finished": softmax_campaign(),
     "running": campaign_of(softmax_events()[:6]),
@@ -38,6 +57,13 @@ STATES = {
 
 def poisoned(campaign: Campaign) -> Campaign:
     """The campaign with hostile text in every place that takes text."""
+    document = with_evil(campaign)
+    document["started"]["environment"]["device"]["name"] += EVIL
+    return Campaign.model_validate(document)
+
+
+def with_evil(value: Campaign | Event) -> dict[str, Any]:
+    """As JSON, with hostile text in every place that takes text."""
 
     def visit(value: Any, key: str) -> Any:
         match value:
@@ -50,9 +76,8 @@ def poisoned(campaign: Campaign) -> Campaign:
             case _:
                 return value
 
-    document = visit(campaign.model_dump(mode="json"), "")
-    document["started"]["environment"]["device"]["name"] += EVIL
-    return Campaign.model_validate(document)
+    document: dict[str, Any] = visit(value.model_dump(mode="json"), "")
+    return document
 
 
 class Page(HTMLParser):
@@ -217,3 +242,75 @@ def test_names_between_backticks_become_code() -> None:
 
 def test_workloads_break_after_commas() -> None:
     assert breakable("N=1,<b>=2") == "N=1,<wbr>&lt;b&gt;=2"
+
+
+# -- screens --------------------------------------------------------------------------------
+
+
+def every_kind() -> list[Event]:
+    at, first, *others = "2026-04-12 11:00:00", *softmax_events()
+    a_round = softmax_campaign().rounds[0]
+    busy = Check(area="processor", name="load", level="limited", detail="x", fix="-")
+    looked = Examination(subject="x", language="c", machine="m", checks=(busy,), readiness=())
+    seen, held = baseline(), a_round.judgement
+    eager = PyTorchBaselineResult(name="eager", candidate_id="a", judgement=held)
+    refusal = Refusal(
+        reason="malformed", detail="x", after_round=1, proposer="somebody", wall_s=1.0, at=at
+    )
+    proposal = Proposal(hypothesis=a_round.hypothesis, candidate=candidate())
+    score = Score(predicted=None, measured=None, landing="unpredicted")
+    scores = RoundScore(
+        round=2, tactic="t", category="tiling", speedup=score, counter=None, movement=score
+    )
+    attempt = Attempt(
+        round=2, statement="x", tactic="t", category="tiling", answers="memory", came_to="slower",
+        why="x", score=scores,
+    )  # fmt: skip
+    material = Material(attempts=(attempt,), profiles=(), best_known=BestKnown(gaps=()))
+    return [
+        first.model_copy(update={"examination": looked}),
+        *others,
+        resumed(),
+        refusal,
+        refusal.model_copy(update={"reason": "gave_up"}),
+        Committed(round=2, commit="0" * 12, branch="b", at=at),
+        Planned(round=2, proposal=proposal, at=at),
+        Masked(rounds=(2,), by="command", reason="x", at=at),
+        Noted(round=2, number=1, text="x", at=at),
+        Profiled(round=2, profile=seen.profile, bottleneck=seen.bottleneck, at=at),
+        Diagnosed(after_round=2, level=1, material=material, at=at),
+        PyTorchBaselines(incumbent_id="a", results=(eager,), at=at),
+    ]
+
+
+def hostile(event: Event) -> Event:
+    document = with_evil(event)
+    if isinstance(event, Refusal):
+        document["reason"] = event.reason
+    if isinstance(event, Started):
+        document["environment"]["device"]["name"] += EVIL
+    return type(event).model_validate(document)
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("stream", [io.StringIO, Terminal])
+def test_a_screen_shows_control_characters_and_passes_none_on(
+    stream: type[io.StringIO], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    events, campaign, written = every_kind(), poisoned(softmax_campaign()), stream()
+    assert {type(event) for event in events} == set(get_args(get_args(Event)[0]))
+    with screen(written) as shown:
+        for event in events:
+            shown.stage("gate", EVIL)
+            shown.progress(0.5, EVIL)
+            shown.event(hostile(event), campaign)
+    text = written.getvalue()
+    assert "7*7" in text
+    if written.isatty():  # which has colours of its own, and moves its own lines
+        text = re.sub(r"\x1b\[[?0-9;]*[A-Za-z]|\r", "", text)
+    assert not [char for char in text if not char.isprintable() and char != "\n"]

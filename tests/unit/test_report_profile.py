@@ -56,7 +56,7 @@ def test_hotspots_name_their_source_lines() -> None:
     spot = Hotspot(source="a|b.hip:42", instruction="s_waitcnt vmcnt(0)", stall_share=0.6, hits=9)
     details = files(recorded().model_copy(update={"hotspots": (spot,)}))
     text = details["rounds/round-1/profile_details.md"]
-    assert "| a\\|b.hip:42 | s_waitcnt vmcnt(0) | 60% | 9 |" in text.splitlines()
+    assert "| a\\|b.hip:42 | s_waitcnt vmcnt(0) | 60% | 0% | 9 |" in text.splitlines()
 
 
 def test_a_profile_without_counters_has_no_tables() -> None:

@@ -44,7 +44,7 @@ def test_reports_say_who_measured(here: Path, monkeypatch: pytest.MonkeyPatch) -
     campaign = replay(JsonlLedger(here / "run/ledger.jsonl").events())
     assert campaign is not None
     files = render_campaign(campaign).files
-    sources = {"env_check.md", "final.diff"}
+    sources = {"env_check.md", "final.diff", "quick_test_bench.py"}
     unmeasured = {n for n in files if "/kernel_snapshot/" in n or n in sources}
     assert {"rounds/round-3/diagnosis-1.md", "performance.md", "plans/v1_plan.md"} < files.keys()
     for name in files.keys() - unmeasured:
@@ -98,7 +98,7 @@ def test_the_manifest_holds_what_was_agreed_before_round_1(tmp_path: Path, here:
         "repository": str(other), "repository_commit": git(other, "rev-parse", "HEAD").strip(),
         "workspace": [], "extracted_files": [], "carry": [], "volatile": [],
         "build_command": "sh build.sh", "test_command": "sh test.sh",
-        "benchmark_command": "sh bench.sh", "quick_command": None,
+        "benchmark_command": "sh bench.sh", "quick_command": "python3 quick_test_bench.py",
         "profile_command": "sh trace.sh", "results": "out/*.csv", "gate": "err_flydsl_ps == 0",
         "metric": "us_flydsl_ps", "direction": "lower", "unit": "us",
         "row_columns": ["block_size", "mtp", "head_size"],

@@ -1,18 +1,13 @@
-"""One recorded campaign on a repository that walks every rule, and is killed on its way.
+"""One recorded campaign on a repository that walks every rule.
 
 The benchmark reports what stands in the editable file, so every verdict is the same on any machine.
 """
 
 from __future__ import annotations
 
-import json
-import signal
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
-from killed_commands import server, started
 from real_walk import campaign_of, events_in, fates
 from recorded_changes import changes
 from repository_bench import (
@@ -29,7 +24,7 @@ from repository_bench import (
     without_ceilings,
 )
 
-from roofsmith.domain.campaign import Event, Kept, Masked, Resumed, Started, Stopped
+from roofsmith.domain.campaign import Kept, Masked, Stopped
 from roofsmith.domain.kernel import BuildSpec, Candidate, SourceFile
 
 pytestmark = [needs_git, pytest.mark.slow]
@@ -63,22 +58,6 @@ ROUNDS = (
 )  # fmt: skip
 
 
-BY_CHANCE = {
-    "at",
-    "wall_s",
-    "kernel_s",
-    "measured_s",
-    "spent_s",
-    "log",
-    "commit",
-    "build_time_s",
-    "first",
-    "notes",
-    "whole_runs",
-}
-"""Fields that say when, where and in which order it ran."""
-
-
 def candidate(text: str) -> Candidate:
     return Candidate(
         language="command",
@@ -103,13 +82,6 @@ def furnish(directory: Path) -> Path:
 
 OPTIMIZE = ("optimize", "pa", "--proposer", "replay:changes.jsonl", "--output", "run")
 RESUME = ("resume", "run", "--proposer", "replay:changes.jsonl")
-
-
-KILLS = (
-    ("build", "baseline"), ("check", "baseline"), ("profile", "baseline"), ("decide", "baseline"),
-    ("commit", "kept"), ("check", "incorrect"), ("build", "incorrect"),
-)  # fmt: skip
-"""Phases in which it dies, each after a record or an end that is on disk by then."""
 
 
 @pytest.fixture(scope="module")
@@ -152,44 +124,3 @@ def test_it_stops_after_regressions_and_goes_on_after_a_restart(whole: Path) -> 
     assert "worse" not in performance
     log = (whole / "run" / "logs" / "optimize.md").read_text()
     assert all(f"worse {n}" in log.partition("## Stop: regressions")[2] for n in range(2))
-
-
-def substance(events: Sequence[Event]) -> list[Any]:
-    """What records say of a campaign, however often it was interrupted."""
-    return [
-        _without_chance(json.loads(event.model_dump_json()))
-        for event in events
-        if not isinstance(event, Started | Resumed)
-    ]
-
-
-def _without_chance(value: Any) -> Any:
-    match value:
-        case dict():
-            return {k: _without_chance(v) for k, v in value.items() if k not in BY_CHANCE}
-        case list():
-            return [_without_chance(v) for v in value]
-        case _:
-            return value
-
-
-@pytest.mark.rule("crash-loses-nothing")
-@pytest.mark.whole  # a kernel's campaign stands for it: test_killed_campaign.py
-def test_killed_in_every_phase_it_is_the_same_campaign(whole: Path, tmp_path: Path) -> None:
-    directory, command = furnish(tmp_path), OPTIMIZE
-    with server() as by:
-        try:
-            for phase, after in KILLS:
-                status = started(by, directory, *command, die_in=phase, after=after)
-                assert status == -signal.SIGKILL, (phase, (directory / "err").read_text())
-                command = RESUME
-            assert started(by, directory, *RESUME) == 0, (directory / "err").read_text()
-        finally:
-            by.kill()
-    killed, undisturbed = substance(events_in(directory)), substance(events_in(whole))
-    stop = next(n for n, e in enumerate(undisturbed) if e["kind"] == "stopped")
-    assert killed == undisturbed[: stop + 1]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("ROOFSMITH_CACHE", str(directory / "cache"))
-        assert run("verify", directory / "run")[0] == 0
-    assert git(directory / "pa", "show", f"optimize/run:{KERNEL}") == SPLIT

@@ -10,12 +10,12 @@ import pytest
 from worlds import world
 
 from roofsmith.analysis.compare import is_win
-from roofsmith.analysis.tries import earlier_tries
 from roofsmith.domain.campaign import Campaign, Resumed, Round, after
 from roofsmith.domain.comparison import Judgement, PairSample
 from roofsmith.domain.kernel import Built
 from roofsmith.domain.outcome import Unstable
 from roofsmith.engine.loop import Engine
+from roofsmith.engine.validating import earlier_tries
 from roofsmith.engine.verify import verify
 from roofsmith.ports import Observer, Scope
 from roofsmith.testing.engine import FakeWorld, Killed, SideEffects

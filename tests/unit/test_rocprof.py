@@ -177,7 +177,7 @@ def test_stalls_by_instruction_group() -> None:
     assert shares["stall_smem_share"] == pytest.approx(0.096)
     assert shares["stall_mfma_share"] == 0
     assert shares["trace_idle_share"] == pytest.approx(200 / 2800)
-    assert sum(v for n, v in shares.items() if not n.startswith("trace")) == pytest.approx(1)
+    assert sum(v for n, v in shares.items() if n.startswith("stall")) == pytest.approx(1)
 
 
 def test_hotspots_have_their_source_lines() -> None:
@@ -186,7 +186,10 @@ def test_hotspots_have_their_source_lines() -> None:
     worst = hotspots(gemm)
     assert (worst[0].source, worst[0].stall_share, worst[0].hits) == ("gemm.hip:42", 0.6, 48)
     assert worst[0].instruction == "s_waitcnt vmcnt(0)"
-    assert all(spot.stall_share > 0 for spot in worst)
+    assert [spot.instruction[:6] for spot in worst if not spot.stall_share] == ["v_mfma"]
+    assert worst[-1].idle_share == pytest.approx(0.7)
+    shares = {counter.name: counter.value for counter in counters(gemm)}
+    assert (shares["idle_mfma_share"], shares["idle_valu_share"]) == (pytest.approx(0.7), 0)
 
 
 @pytest.mark.parametrize(

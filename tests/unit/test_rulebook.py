@@ -28,7 +28,7 @@ OLDER = range(1, RULES)
 
 @pytest.mark.parametrize("version", range(1, RULES + 1))
 def test_every_version_has_a_ledger(version: int) -> None:
-    assert golden(version).is_file(), "python tests/unit/rule_story.py"
+    assert golden(version).is_file(), "PYTHONPATH=tests python tests/unit/rule_story.py"
     began = events_of(version)[0]
     assert isinstance(began, Started)
     assert began.rules == version
@@ -192,7 +192,7 @@ def test_a_diagnosis_says_by_which_rules_it_was_made() -> None:
 
 
 def test_newer_rules_than_ours_are_others_too() -> None:
-    events = events_of(RULES)
+    events = list(events_of(RULES))
     events[0] = events[0].model_copy(update={"rules": RULES + 1})
     assert verified(events).versions == (RULES + 1,)
 

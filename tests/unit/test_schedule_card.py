@@ -85,6 +85,7 @@ def test_a_reference_that_cannot_be_read_gives_no_kernel() -> None:
     assert schedule.apply(replace(context, target=None)) is None
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("name", ["mlp.py", another("conv.py")])
 @pytest.mark.slow
 def test_a_kernel_to_begin_with_is_written_anew(name: str, tmp_path: Path) -> None:

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import ctypes
+import re
 import subprocess
+from dataclasses import replace
+from functools import partial, reduce
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,7 +23,10 @@ from roofsmith.computation.reading.subject import RunReference
 from roofsmith.computation.sizes import Size, shape_of
 from roofsmith.domain.kernel import Parameter, Signature
 from roofsmith.proposers.schedules.c_file import c_kernel
+from roofsmith.proposers.schedules.in_place import repeated_in_place
 from roofsmith.proposers.schedules.lowering import NoSchedule
+from roofsmith.proposers.schedules.partition import partition
+from roofsmith.proposers.schedules.strides import vector_axis
 
 GUARD = 64
 
@@ -85,9 +92,128 @@ def built(text: str, language: str, flags: tuple[str, ...], folder: Path) -> cty
 
 @pytest.mark.parametrize("name", EVERY)
 def test_computes_what_the_graph_means(name: str, tmp_path: Path) -> None:
+    agrees(name, EVERY[name](), tmp_path)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8"])
+def test_what_takes_long_and_depends_on_a_byte_is_looked_up(dtype: str, tmp_path: Path) -> None:
+    b = Builder()
+    x = b.cast(b.input("x", dtype, "N", "D"), "float64")
+    bright = b.apply("pow", b.apply("abs", x), b.constant(1 / 2.2, "float64"))
+    most = b.apply("min", bright, b.constant(9.0, "float64"))
+    graph = b.graph(y=b.cast(most, "uint8"), s=b.reduce("sum", bright, 1))
+    low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
+    case = Case(
+        graph,
+        ({"N": 70, "D": 101}, {"N": 1, "D": 1}),
+        {"x": lambda rng, shape: rng.integers(low, high, shape, endpoint=True)},
+    )
+    text = agrees("bytes", case, tmp_path, dims=case.dims)
+    assert "table[at0_]" in text
+    assert "table2[at0_]" in text
+    assert "table" not in agrees("few bytes", case, tmp_path, dims=case.dims[1:])
+
+
+def test_a_value_that_is_written_twice_has_a_name() -> None:
+    b = Builder()
+    root = b.apply("exp", b.input("x", "float64", "N"))
+    top = b.apply(
+        "min", b.apply("max", root, b.constant(0.0, "float64")), b.constant(1.0, "float64")
+    )
+    graph = b.graph(y=top)
+    text = c_kernel(graph, signature_of(graph), language="c", threads=2).text
+    assert text.count("roofsmith_exp(") == 2  # one is its definition
+
+
+def test_loops_over_a_few_neighbours_are_left_to_the_compiler() -> None:
+    graph = CASES["triples"]().graph
+    text = c_kernel(graph, signature_of(graph), language="c", threads=2).text
+    assert not re.search(r"omp simd[^\n]*\n\s*for \(\S+ (\w+) = 0; \1 < 3;", text)
+
+
+def with_nan(part: float, rng: np.random.Generator, shape: tuple[int, ...]) -> Any:
+    return np.where(rng.random(shape) < part, np.nan, rng.standard_normal(shape))
+
+
+def distances(b: Builder, op: str) -> int:
+    x, c = b.input("x", F, "N", "D"), b.input("c", F, "K", "D")
+    apart = b.apply("sub", b.expand_dims(x, 1), b.expand_dims(c, 0))
+    return b.reduce("sum", b.apply(op, apart, *[apart] * (op == "mul")), 2)
+
+
+@pytest.mark.parametrize("name", ["few", "many", "looked at again"])
+def test_short_sums_for_each_of_many_go_along_the_many(name: str, tmp_path: Path) -> None:
+    b = Builder()
+    apart = distances(b, "abs" if name == "many" else "mul")
+    results = {"y": apart, "top": b.reduce("max", apart, 1)}
+    if name == "few":
+        results = {"label": b.reduce("argmin", apart, 1), "least": b.reduce("min", apart, 1)}
+    elif name == "many":
+        results = {"y": b.apply("sqrt", apart)}
+    dims = ({"N": 301, "K": 70 if name == "many" else 7, "D": 9}, {"N": 1, "K": 1, "D": 1},
+            {"N": 64, "K": 130, "D": 17}, {"N": 3, "K": 2, "D": 200})  # fmt: skip
+    case = Case(b.graph(**results), dims, {"x": partial(with_nan, 0.002)})
+    text = agrees(name, case, tmp_path, dims=dims[:1])
+    assert ("turned" in text) == (name != "looked at again")
+
+
+@pytest.mark.parametrize(
+    "name", ["softmax", "softmax_in_place", "argmax_rows", "layer_norm", "log_softmax_loss"]
+)
+def test_short_rows_go_side_by_side(name: str, tmp_path: Path) -> None:
     case = EVERY[name]()
+    case = replace(case, dims=({"N": 70, "D": 11}, *case.dims))
+    assert "[COLUMNS]" in agrees(name, case, tmp_path, dims=case.dims[:1])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_one_nan_among_several_is_their_largest_and_smallest(dtype: str, tmp_path: Path) -> None:
+    b = Builder()
+    rows = [b.input(name, dtype, "N") for name in "pqrst"]
+    results = {}
+    for op in ("max", "min"):
+        for count in (3, 4, 5):
+            results[f"{op}{count}"] = reduce(partial(b.apply, op), rows[:count])
+    draws = dict.fromkeys("pqrst", partial(with_nan, 0.2))
+    agrees("several", Case(b.graph(**results), ({"N": 333}, {"N": 1}), draws), tmp_path)
+
+
+@pytest.mark.parametrize("language", ["c", "cpp"])
+def test_masks_choose_between_values_also_behind_a_logarithm(language: str, tmp_path: Path) -> None:
+    b = Builder()
+    m, n, x = b.input("m", "bool", "N"), b.input("n", "bool", "N"), b.input("x", F, "N")
+    chosen = b.apply("or", m, b.apply("gt", x, b.constant(0.0, F)))
+    both = b.apply("and", m, b.apply("not", n))
+    graph = b.graph(y=b.apply("where", chosen, b.apply("log", x), x), both=both,
+                    any=b.reduce("any", b.apply("xor", m, n)))  # fmt: skip
+    draws = dict.fromkeys("mn", lambda rng, shape: rng.random(shape) < 0.5)
+    agrees("masks", Case(graph, ({"N": 333}, {"N": 1}), draws, language=language), tmp_path)
+
+
+def test_coordinates_need_no_loop_nor_memory_of_their_own(tmp_path: Path) -> None:
+    b = Builder()
+    x, mass = b.input("x", F, "N", 3), b.input("mass", F, "N")
+    apart = b.apply("sub", b.expand_dims(x, 0), b.expand_dims(x, 1))
+    square = b.apply("add", b.reduce("sum", b.apply("mul", apart, apart), 2), b.constant(0.01, F))
+    pull = b.apply("div", mass, b.apply("mul", square, b.apply("sqrt", square)))
+    force = b.reduce("sum", b.apply("mul", apart, b.expand_dims(pull, 2)), 1)
+    corner = b.reduce("max", b.apply("abs", x), 0)
+    dims = ({"N": 301}, {"N": 1}, {"N": 2})
+    case = Case(b.graph(force=force, corner=corner), dims, {"x": partial(with_nan, 0.002)})
+    assert "work_space" not in agrees("bodies", case, tmp_path, dims=dims[:1])
+
+
+def test_tiny_products_are_written_out(tmp_path: Path) -> None:
+    case = CASES["tiny_product"]()
+    text = agrees("tiny", case, tmp_path, dims=case.dims)
+    assert "sum" not in text.partition("solve")[2].partition("*/")[2]
+    assert "omp simd" not in text
+
+
+def agrees(name: str, case: Case, tmp_path: Path, **options: Any) -> str:
+    """The kernel of a graph, which computes the same."""
     graph, signature = case.graph, signature_of(case.graph)
-    kernel = c_kernel(graph, signature, language=case.language, threads=2)
+    kernel = c_kernel(graph, signature, language=case.language, threads=2, **options)
     library = built(kernel.text, case.language, kernel.flags, tmp_path)
     for dims in case.dims:
         given = {}
@@ -106,6 +232,7 @@ def test_computes_what_the_graph_means(name: str, tmp_path: Path) -> None:
                 got, right.astype(np.float64), rtol=case.tolerance, atol=case.tolerance * scale,
                 err_msg=f"{output} of {name} at {dims}",
             )  # fmt: skip
+    return kernel.text
 
 
 def called(library, signature, graph, given, dims):  # type: ignore[no-untyped-def]
@@ -170,6 +297,24 @@ def test_what_comes_again_shares_memory(name: str) -> None:
     assert text.count("work_space(") <= 1 + 2 + 1
 
 
+@pytest.mark.parametrize(
+    ("name", "arrays"), [("three_arrays_overwritten", 0), ("sweeps_in_place", 2)]
+)
+def test_what_is_read_last_where_it_is_written_needs_no_other_array(name: str, arrays: int) -> None:
+    program = repeated_in_place(partition(CASES[name]().graph))
+    assert len([one for one in program.buffers.values() if one.role == "scratch"]) == arrays
+
+
+def test_a_matrix_beside_vectors_decides_which_loop_is_for_lanes() -> None:
+    b = Builder()
+    a, x = b.input("a", F, "N", "D"), b.input("x", F, "N")
+    sums = b.reduce("sum", b.apply("mul", b.apply("mul", a, b.expand_dims(x, 1)),
+                                   b.expand_dims(b.input("z", F, "N"), 1)), 0)  # fmt: skip
+    program = partition(b.graph(y=sums))
+    (group,) = program.groups
+    assert vector_axis(group, program.places.meaning()) in group.outer
+
+
 def test_a_dim_that_only_values_depend_on_is_needed() -> None:
     b = Builder()
     graph = b.graph(y=b.apply("add", b.input("x", "int64", "N"), b.dimension("W")))
@@ -214,6 +359,7 @@ def test_short_windows_of_any_size_go_along_rows(tmp_path: Path) -> None:
         "sweeps",
         "three_fields",
         "wave",
+        "averages_along_rows",
         "power_steps",
         "sweeps_by_number",
         "fewer_sweeps",
@@ -231,6 +377,7 @@ def test_repeats_what_needs_the_iteration_before(name: str, tmp_path: Path) -> N
     assert len(graph.repeated()) == 1
     signature = signature_of(graph)
     kernel = c_kernel(graph, signature, language="c", threads=2, dims=[one.dims])
+    assert "_tile" not in kernel.text  # of what is turned whole, in each step
     library = built(kernel.text, "c", kernel.flags, tmp_path)
     for dims in (one.dims, {**one.dims, "T": 1}, {**one.dims, "T": 0}, dict.fromkeys(one.dims, 5)):
         dims = {name: size for name, size in dims.items() if name in one.dims}
@@ -240,3 +387,10 @@ def test_repeats_what_needs_the_iteration_before(name: str, tmp_path: Path) -> N
         for output in graph.outputs:
             np.testing.assert_allclose(found[output].reshape(wanted[output].shape), wanted[output],
                                        rtol=1e-4, atol=1e-4)  # fmt: skip
+
+
+def test_what_is_stored_and_read_in_one_group_alone_takes_no_others_memory(tmp_path: Path) -> None:
+    one = NUMPY["window_by_window"]
+    (tmp_path / "reference.py").write_text(one.text("numpy"))
+    subject = RunReference(tmp_path / "reference.py", None, (), None)
+    agrees("windows", Case(ReferenceReader(subject, [one.dims]).read(), (one.dims,)), tmp_path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import re
 import subprocess
 from collections.abc import Mapping
@@ -64,6 +65,42 @@ def statistics_of_channels() -> Case:
     )
 
 
+def variances() -> Case:
+    """Of columns, rows and channels far from zero, in one pass over what no register holds."""
+    b = Builder()
+    x = b.apply("add", b.input("x", F, "B", "N", "D"), b.constant(300.0, F))
+
+    def normal(*axes: int) -> Any:
+        size = math.prod((Size.of("BND"[axis]) for axis in axes), start=ONE)
+        centre = b.apply("div", b.reduce("sum", x, *axes), b.dimension(size, F))
+        for axis in sorted(axes):
+            centre = b.expand_dims(centre, axis)
+        centred = b.apply("sub", x, centre)
+        return centre, b.reduce("sum", b.apply("mul", centred, centred), *axes)
+
+    columns, rows, channels = normal(0), normal(2), normal(0, 2)
+    return Case(
+        b.graph(
+            columns=columns[1], rows=rows[1], channels=channels[1],
+            centred=b.apply("sub", x, rows[0]), middle=b.reshape(channels[0], "N"),
+        ),
+        ({"B": 70, "N": 3, "D": 5}, {"B": 2, "N": 2, "D": 20000}, {"B": 2100, "N": 1, "D": 8}),
+        tolerance=1e-3,
+    )  # fmt: skip
+
+
+def variances_of_large_numbers() -> Case:
+    """Whose squares no float holds, though those of what they differ by are small."""
+    b = Builder()
+    x, count = b.input("x", F, "N", "D"), b.dimension(Size.of("N"), F)
+    centre = b.apply("div", b.reduce("sum", x, 0), count)
+    centred = b.apply("sub", x, b.expand_dims(centre, 0))
+    return Case(
+        b.graph(y=b.reduce("sum", b.apply("mul", centred, centred), 0)), ({"N": 5000, "D": 3},),
+        {"x": lambda rng, shape: 3e19 + 1e17 * rng.standard_normal(shape)}, tolerance=2e-2,
+    )  # fmt: skip
+
+
 def few_long_rows() -> Case:
     """Of a softmax and a norm, whose passes all blocks share."""
     b = Builder()
@@ -123,7 +160,8 @@ EVERY = {
     "triangular": triangular,
     "tall_columns": tall_columns,
     "halves": halves, "long_sums": long_sums, "long_sorts": long_sorts,
-    "statistics_of_channels": statistics_of_channels,
+    "statistics_of_channels": statistics_of_channels, "variances": variances,
+    "variances_of_large_numbers": variances_of_large_numbers,
 }  # fmt: skip
 RUNS = list(EVERY)
 

@@ -211,7 +211,7 @@ def attention_half_causal(b: Builder) -> dict[str, Id]:
     return attended(b, H, causal=True, heads_last=True, groups=2, width=72)
 
 
-DIMS = ({"M": 67, "N": 50, "K": 70, "B": 3}, {"M": 72, "N": 64, "K": 64, "B": 2},
+DIMS = ({"M": 67, "N": 50, "K": 70, "B": 3}, {"M": 72, "N": 64, "K": 272, "B": 2},
         {"M": 9, "N": 130, "K": 300, "B": 1})  # fmt: skip
 FEWER = {convolution: ({"M": 5, "N": 50, "B": 2}, {"M": 9, "N": 16, "B": 1}),
          grouped_heads: ({"M": 37, "N": 50, "K": 36}, {"M": 8, "N": 70, "K": 64})}  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -25,7 +26,13 @@ from roofsmith.proposers.schedules.wanted import Wanted
 pytestmark = needs_triton
 
 REFUSED = frozenset(
-    ("scatter_rows_in_place", "sorted_rows", "largest_of_rows", "names_that_loops_would_take")
+    (
+        "scatter_rows_in_place",
+        "sorted_rows",
+        "largest_of_rows",
+        "places_of_rows",
+        "names_that_loops_would_take",
+    )
 )
 RUN = """
 import importlib.util, json, sys
@@ -81,8 +88,35 @@ def long_rows() -> Case:
     return Case(b.graph(y=y, where=where, c=c), ({"N": 2, "D": 33001},), tolerance=2e-4)
 
 
-EVERY = {**CASES, "norm_backward": norm_backward, "linear_with_gate": linear_with_gate,
-         "long_rows": long_rows}  # fmt: skip
+def long_columns() -> Case:
+    """The same of columns, among whose extremes the first counts."""
+    b = Builder()
+    x = b.input("x", F, "N", "D")
+    high, low = b.reduce("argmax", x, 0), b.reduce("argmin", x, 0)
+    draws = {"x": lambda rng, shape: rng.integers(0, 99, shape)}
+    return Case(b.graph(high=high, low=low), ({"N": 1100, "D": 5},), draws=draws)
+
+
+def few_long_rows() -> Case:
+    """Too few for a program each to keep a device busy."""
+    b = Builder()
+    x = b.input("x", F, "N", "D")
+    return Case(b.graph(y=softmax_nodes(b, x, 1)), ({"N": 2, "D": 70001},), tolerance=2e-4)
+
+
+def short_columns() -> Case:
+    """Registers hold them between the sum and what is made of it."""
+    b = Builder()
+    x = b.input("x", F, "B", "C", "N")
+    size = b.expand_dims(b.reduce("sum", b.apply("mul", x, x), 1), 1)
+    return Case(b.graph(y=b.apply("div", x, size)), ({"B": 2, "C": 5, "N": 67},))
+
+
+EVERY = {
+    **CASES, "norm_backward": norm_backward, "linear_with_gate": linear_with_gate,
+    "long_rows": long_rows, "long_columns": long_columns, "few_long_rows": few_long_rows,
+    "short_columns": short_columns,
+}  # fmt: skip
 RUNS = [name for name in EVERY if name not in REFUSED]
 
 
@@ -171,7 +205,31 @@ def test_walks_memory_as_rarely_as_possible() -> None:
         ("attention", {"out_attention"}),
         ("linear_with_gate", {"t1_map", "y_product"}),
         ("softmax", {"y_rows", "y_long_rows"}),
+        ("short_columns", {"y_columns", "y_long_columns"}),
     ):
         text = kernel_of(EVERY[name]()).text
         written = {line.split("(")[0][4:] for line in text.splitlines() if line.startswith("def ")}
         assert written - {"launch", "place", "larger", "smaller"} == kernels
+
+
+def test_programs_share_few_long_rows() -> None:
+    grids = re.findall(r"_rows\[\(([^\]]*)\)\]", kernel_of(few_long_rows()).text)
+    assert [grid for grid in grids if "parts" in grid] == ["N, parts", "N, parts"]
+
+
+def test_the_same_text_in_every_process() -> None:
+    program = (
+        "from tests.unit.schedule_graphs import CASES\n"
+        "from test_schedules_triton import kernel_of\n"
+        "print(kernel_of(CASES['group_norm_reshapes']()).text)"
+    )
+    here = Path(__file__).parent
+    path = os.pathsep.join([str(here), str(here.parents[1]), *sys.path])
+    texts = {
+        subprocess.run(
+            [sys.executable, "-c", program], check=True, capture_output=True, text=True,
+            env={**os.environ, "PYTHONPATH": path, "PYTHONHASHSEED": seed},
+        ).stdout
+        for seed in "01"
+    }  # fmt: skip
+    assert len(texts) == 1

@@ -10,6 +10,7 @@ from unittest.mock import MagicMock
 import pytest
 from typer.testing import CliRunner
 
+from kinds import another
 from roofsmith import api
 from roofsmith.cli.root import cli
 from roofsmith.config import Settings
@@ -313,6 +314,7 @@ def test_resuming_leaves_out_what_this_judge_judged_here(monkeypatch: pytest.Mon
     assert missing(have)
 
 
+@pytest.mark.whole
 @needs_gcc
 @pytest.mark.slow
 def test_a_run_goes_on_where_it_was_stopped(tmp_path: Path) -> None:
@@ -359,7 +361,9 @@ def test_page_abridges_commands_that_name_many_kernels() -> None:
 
 
 @needs_gcc
-@pytest.mark.parametrize("name", ["do_nothing", "exits_with_verdict", "writes_behind"])
+@pytest.mark.parametrize(
+    "name", ["do_nothing", *map(another, ["exits_with_verdict", "writes_behind"])]
+)
 def test_naive_harness_is_deceived(name: str, tmp_path: Path) -> None:
     sample = CORPUS[f"attacks/c/{name}"]
     settings = Settings(cache_dir=tmp_path / "cache", campaigns_dir=tmp_path)

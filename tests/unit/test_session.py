@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from roofsmith.analysis.experiments import experiments
 from roofsmith.api.documents import standing_document, told_document
 from roofsmith.api.session import Session
 from roofsmith.asking.evidence import MOST_COUNTERS
@@ -205,3 +206,36 @@ def test_limits_hold_and_may_be_raised(opened: Open) -> None:
     ).is_kept
     with pytest.raises(UsageError, match="max_iterations"):
         opened.session.tell(opened.change("another", 1e-4), SessionLimits(max_iterations=-1))
+
+
+@pytest.mark.rule("tell-why")
+def test_a_change_that_was_told_says_why_as_a_proposal_does(opened: Open) -> None:
+    brief = opened.session.ask().brief
+    seen = brief.bottleneck.kind
+    why = {"rationale": "fewer loads", "evidence": ("B1",), "bottleneck": seen, "bucket": "K4"}
+    told = opened.session.tell(opened.change("faster", 0.5e-3, insight="loads cost", **why))
+    hypothesis = told.rounds[0].hypothesis
+    assert (hypothesis.rationale, hypothesis.answers) == ("fewer loads", seen)
+    assert hypothesis.evidence[0].startswith("B1: n=")
+    assert (hypothesis.bucket, hypothesis.insight) == ("K4", "loads cost")
+    assert told.remarks == ()
+    [_, row] = experiments(opened.session.campaign)
+    assert "**Key insight**: loads cost" in row.detailed_description
+    assert verify(opened.world.records) == ()
+
+
+def test_who_says_no_reason_is_reminded_and_judged(opened: Open) -> None:
+    told = opened.session.tell(opened.change("faster", 0.5e-3, rationale="fewer loads"))
+    assert told.is_kept
+    [remark] = told.remarks
+    assert "--evidence" in remark
+    assert "--rationale" not in remark
+
+
+@pytest.mark.parametrize("wrong", [{"evidence": ("X9",)}, {"bottleneck": "bad luck"}])
+def test_a_reason_that_leads_nowhere_is_refused(opened: Open, wrong: dict[str, object]) -> None:
+    told = opened.session.tell(opened.change("faster", 0.5e-3, **wrong))
+    assert told.rounds == ()
+    assert told.refusal is not None
+    assert told.refusal.reason in ("uncited", "malformed")
+    assert told.refusal.hypothesis.statement == "faster"

@@ -10,7 +10,7 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
 from gpu_rehearsal import Kernel, Rehearsal  # noqa: E402
 
-pytestmark = pytest.mark.usefixtures("one_torch_thread")
+from roofsmith.judge.correctness.distributions import OWN, TIES  # noqa: E402
 
 LONE = "a lone spike of 2^20 or more"
 Setup = Any
@@ -78,3 +78,34 @@ def test_what_cancels_nothing_is_tried_on_spikes(monkeypatch: pytest.MonkeyPatch
     made.slots.use(LONE)
     found = [one for _ in range(4) for one in made.turn(product)]
     assert any(one.counts for one in found)
+
+
+def places(T: int, D: int, seed: int) -> dict[str, Any]:
+    made = torch.Generator().manual_seed(seed)
+    inputs = {"x": torch.randn(T, D, generator=made), "y": torch.empty(T, dtype=torch.int64)}
+    return {"inputs": inputs, "outputs": ["y"]}
+
+
+def first(x: Any, y: Any) -> None:
+    y.copy_(x.argmax(-1))
+
+
+def first_in_two_steps(x: Any, y: Any) -> None:
+    y.copy_((x == x.max(-1, keepdim=True).values).int().argmax(-1))
+
+
+def last(x: Any, y: Any) -> None:
+    y.copy_(x.shape[1] - 1 - x.flip(-1).argmax(-1))
+
+
+def test_who_takes_the_last_of_equal_numbers_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = Rehearsal(monkeypatch, places, first, {"T": 48, "D": 128}, slots=1)
+    assert TIES in made.slots.tolerated
+    made.turn(first)
+    for kernel in (first, first_in_two_steps, last):
+        made.slots.use(OWN)
+        assert [found.failure for found in made.turn(kernel)] == [None]
+        made.slots.use(TIES)
+        (found,) = made.turn(kernel)
+        assert found.counts
+        assert (found.failure is not None) is (kernel is last)

@@ -8,11 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from roofsmith import api
 from roofsmith.domain.kernel import BuildSpec, Candidate, Language, SourceFile
 from roofsmith.errors import SignatureError
 from roofsmith.toolchains import read_signature
 from roofsmith.toolchains.gpu_dialect import blank_launches
 from roofsmith.toolchains.grammar import blank_comments
+from roofsmith.toolchains.signature import entry_in
 
 
 def candidate(
@@ -530,3 +532,35 @@ class TestGpu:
 def test_a_mask_and_a_switch_may_be_bool(kind: str) -> None:
     assert ("m", "input", "bool") in read(f"void solve(const {kind} *m, float *y, int n) {{}}")
     assert ("causal", "size", "bool") in read(f"void solve(float *y, {kind} causal) {{}}")
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "entry"),
+    [
+        ("c", "void add(int n, int m, float a[n][m]) {}", "add"),
+        ("c", "float x[9]; void scale(float a) {}", "scale"),
+        ("c", "static void f(int *a) {} void g(int *a) { f(a); } int main(void) {}", "g"),
+        ("c", "void f(int *a) {} void g(int *a) {}", "solve"),
+        ("c", "void f(int *a) {} void solve(int *a) {}", "solve"),
+        ("c", "int size(int n) {} void f(int a[4]) {}", "f"),
+        ("cpp", "template <typename T> static void f(T *a) {} void run(V<float>& a) {}", "run"),
+        ("cpp", 'void f(int *a) {} extern "C" void g(int *a) {}', "g"),
+    ],
+)
+def test_the_only_function_there_is_is_meant(language: Language, text: str, entry: str) -> None:
+    """Also one that can't be an entry: what is wrong with it is what its author wants to know."""
+    assert entry_in(language, text) == entry
+
+
+def test_every_name_is_found_at_its_home_and_no_module_is_called_like_it() -> None:
+    assert "optimize" in api._HOME_OF
+    for name in api._HOME_OF:
+        assert getattr(api, name) is not None
+    modules = {home.rpartition(".")[2] for home in api._HOME_OF.values()}
+    assert not modules & set(api._HOME_OF), "its import would take the other's place"
+
+
+def test_a_name_that_is_not_there_is_no_attribute() -> None:
+    assert api.doctor.examine is api.examine
+    with pytest.raises(AttributeError, match="has no attribute 'no_such_command'"):
+        api.no_such_command  # type: ignore[attr-defined]  # noqa: B018

@@ -15,7 +15,7 @@ from roofsmith.api.citations import citation_check
 from roofsmith.cli.root import cli
 from roofsmith.config import Settings
 from roofsmith.domain.bound import CeilingPair
-from roofsmith.domain.campaign import Started, replay
+from roofsmith.domain.campaign import Round, Started, replay
 from roofsmith.domain.facts import FactSheet
 from roofsmith.domain.proposal import Hypothesis
 from roofsmith.errors import UsageError
@@ -141,6 +141,52 @@ def test_as_json(campaign: Path) -> None:
     assert (problem["file"], problem["line"], problem["kind"]) == ("plans/v1_plan.md", 3, "differs")
     assert problem["number"] == "3.45 TB/s"
     assert set(problem) == {"file", "line", "kind", "number", "why", "fix"}
+
+
+@pytest.fixture
+def boasting(campaign: Path) -> Path:
+    """The same with a number that nobody sourced, as older ledgers hold them."""
+    events = softmax_events()
+    at = next(n for n, event in enumerate(events) if isinstance(event, Round))
+    said = events[at].hypothesis.model_copy(update={"rationale": "It reaches 77.7 GB/s"})
+    events[at] = events[at].model_copy(update={"hypothesis": said})
+    directory = campaign.parent / "boasting"
+    with CampaignDirectory.create(directory) as files:
+        ledger = JsonlLedger(files.ledger_path)
+        for event in events:
+            ledger.append(event)
+        files.write(render_campaign(replay(events)).files)
+    return directory
+
+
+@pytest.mark.rule("audited")
+def test_a_number_without_a_source_is_found_in_a_ledger(boasting: Path) -> None:
+    code, out, _ = roofsmith("specs", "audit", boasting, "--json")
+    (problem,) = [one for one in json.loads(out)["problems"] if one["kind"] == "unsourced"]
+    assert code == 1
+    assert (problem["file"], problem["number"]) == ("rounds/round-2/hypothesis.txt", "77.7 GB/s")
+    text = (boasting / problem["file"]).read_text().splitlines()
+    assert "77.7 GB/s" in text[problem["line"] - 1]
+
+
+@pytest.mark.rule("audited")
+def test_a_number_without_a_source_makes_a_campaign_invalid(boasting: Path) -> None:
+    code, out, _ = roofsmith("verify", boasting, "--json")
+    document = json.loads(out)
+    assert code == 1
+    assert any("77.7 GB/s" in str(finding) for finding in document["findings"])
+    assert not any("77.7 GB/s" in str(note) for note in document["notes"])
+
+
+@pytest.mark.rule("audited")
+def test_verify_notes_what_pages_say_otherwise_and_contradicts_nothing_by_it(
+    campaign: Path,
+) -> None:
+    (campaign / "mine.md").write_text(CLAIM)
+    _, out, _ = roofsmith("verify", campaign, "--json")
+    document = json.loads(out)
+    assert any("3.45 TB/s" in str(note) for note in document["notes"])
+    assert not any("3.45 TB/s" in str(finding) for finding in document["findings"])
 
 
 @pytest.mark.parametrize("again", [None, 2.5e10])

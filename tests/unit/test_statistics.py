@@ -18,6 +18,8 @@ from roofsmith.analysis.statistics import (
     wealth,
     wealth_after,
 )
+from roofsmith.domain.outcome import Crashed, Unstable
+from roofsmith.judge.timing.sampling import CANDIDATE, INCUMBENT, blame
 
 ERROR_RATE = 0.005
 
@@ -208,3 +210,16 @@ def test_a_lower_error_rate_is_never_narrower(values: list[float]) -> None:
     wide_low, wide_high = median_interval(values, ERROR_RATE)
     assert wide_low <= low
     assert high <= wide_high
+
+
+def test_an_incumbents_failure_decides_nothing_and_a_candidates_is_its_own() -> None:
+    died = Crashed(reason="signal_sigsegv", detail="killed")
+    assert blame(CANDIDATE, died) == died
+    found = blame(INCUMBENT, died)
+    assert (found.kind, found.reason) == ("unstable", "incumbent_failed")
+    assert "killed" in found.detail
+
+
+def test_what_is_nobodys_fault_keeps_its_name() -> None:
+    busy = Unstable(reason="device_busy", detail="somebody else is at work")
+    assert blame(INCUMBENT, busy) == blame(CANDIDATE, busy) == busy

@@ -16,7 +16,7 @@ from roofsmith.domain.outcome import Incorrect
 from roofsmith.domain.processor_time import ProcessorTime
 from roofsmith.evaluator.guard import Guard
 from roofsmith.evaluator.steal import steal_note
-from roofsmith.machine.processor_time import processor_time
+from roofsmith.machine.probes import processor_time
 from roofsmith.ports import Scope, required
 from roofsmith.testing.engine import FakeWorld
 

@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,6 @@ from roofsmith.domain.comparison import Screening
 from roofsmith.domain.kernel import BuildSpec, Candidate, Language, SourceFile
 from roofsmith.domain.outcome import BuildFailed, Incorrect, Passed, Unstable
 from roofsmith.domain.proposal import Proposal
-from roofsmith.domain.recommendation import Recommendation
 from roofsmith.ports import Brief
 from roofsmith.proposers.sweep import SweepProposer
 from roofsmith.proposers.tunables import Setting, find_tunables
@@ -157,33 +156,12 @@ def sweep(
 BEST = {"MC": 16, "KC": 256, "NR": 32}
 
 
-def with_learned(brief: Brief, settings: dict[str, str]) -> Brief:
-    """A brief of a campaign that follows what a sweep set elsewhere."""
-    one = Recommendation(
-        tactic="sweep", bottleneck="unknown", change="Set", worked=True, speedup=1.2,
-        interval=(1.1, 1.3), rounds=1, kept=1, weight=1.0, settings=settings, precedents=(),
-    )  # fmt: skip
-    target = brief.campaign.started.target.model_copy(update={"learn": True})
-    update = {"learned": (one,), "target": target}
-    started = brief.campaign.started.model_copy(update=update)
-    return replace(brief, campaign=brief.campaign.model_copy(update={"started": started}))
-
-
 class TestSearch:
     def test_it_comes_close_to_the_optimum_of_a_declared_space(self) -> None:
         proposal, _, screen = sweep(bowl(BEST))
         assert len(screen.seen) < 5 * 4 * 4
         # 6 doublings away at the start; within one at the end.
         assert proposal.hypothesis.predicted_speedup >= 1.15**5
-
-    def test_what_won_elsewhere_is_looked_at_first(self) -> None:
-        incumbent = candidate()
-        screen = ModelScreen(bowl(BEST), incumbent)
-        hint = {"MC": "16", "KC": "256", "NR": "32", "gone": "8"}
-        proposer = SweepProposer(max_points=3)
-        proposal = proposer.ask(with_learned(brief_for(incumbent), hint), screen)
-        assert proposal is not None
-        assert proposal.hypothesis.predicted_speedup == pytest.approx(1.15**6)
 
     def test_a_small_space_is_enumerated(self) -> None:
         needle = {"MC": 128, "KC": 256, "NR": 4}

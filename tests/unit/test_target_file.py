@@ -229,6 +229,36 @@ def test_aliases_do_not_blow_up(write: Write) -> None:
         assert "nested" in refused(write("a: " + "[" * levels + "]" * levels))
 
 
+@pytest.mark.rule("goals")
+@pytest.mark.parametrize(
+    ("text", "key", "value"),
+    [
+        ('"> 500 TFLOPS"', "tflops", 500.0),
+        ("2000 GB/s", "gbs", 2000.0),
+        ('"> 60% of peak"', "roofline_fraction", 0.6),
+        ("1.5x", "speedup", 1.5),
+        ("none", "roofline_fraction", None),
+        ("{roofline_fraction: null}", "roofline_fraction", None),
+    ],
+)
+def test_goals_as_people_write_them(write: Write, text: str, key: str, value: object) -> None:
+    path = write(f"{BASE}goal: {text}\n")
+    assert getattr(load_target(path).goal, key) == value
+
+
+@pytest.mark.parametrize("text", ["fast", "0 TFLOPS", "500% of peak", "> 3 roses"])
+def test_a_goal_that_is_none_is_refused(write: Write, text: str) -> None:
+    path = write(f"{BASE}goal: '{text}'\n")
+    assert "goal" in refused(path)
+
+
+def test_null_is_no_limit_of_rounds(write: Write) -> None:
+    stop = "stop: {max_iterations: null, max_consecutive_regressions: null, fixed_iterations: true}"
+    target = load_target(write(f"{BASE}{stop}\n"))
+    assert (target.stop.max_iterations, target.stop.max_consecutive_regressions) == (None, None)
+    assert target.stop.fixed_iterations
+
+
 def test_overrides(write: Write) -> None:
     path = write(BASE + "stop: {max_iterations: 3}\n")
     target = load_target(
@@ -551,6 +581,8 @@ def test_a_target_is_not_overwritten(folder: Path) -> None:
         (["my_sgemm"], "gemm"),
         (["mm"], "gemm"),
         (["common"], None),
+        (["kmeans"], None),
+        (["row_mean"], "reduction"),
         (["LayerNorm"], "norm"),
         (["rms_norm"], "norm"),
         (["reduce_sum"], "reduction"),

@@ -2,18 +2,22 @@ from __future__ import annotations
 
 import os
 import resource
+import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from campaign_builder import target
 
-from roofsmith import task_limits
+from kinds import another
+from roofsmith import job_limits, task_limits
 from roofsmith.domain.outcome import Crashed, Failure, Passed
 from roofsmith.engine.records import baseline_error
 from roofsmith.errors import MachineError
+from roofsmith.job_limits import granted, job_processors, memory_limit
 from roofsmith.judge.post_mortem import ended, for_lack_of_threads
-from roofsmith.task_limits import TaskLimit, naming_task_limit, tasks_of_user, tightest_limit
+from roofsmith.task_limits import TaskLimit, naming_limits, tasks_of_user, tightest_limit
 
 OPENMP = "it printed: libgomp: Thread creation failed: Resource temporarily unavailable"
 
@@ -88,14 +92,105 @@ def refuse(*_: object, **__: object) -> None:
 
 
 def test_python_without_threads_is_the_machines_fault(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(MachineError), naming_task_limit():
+    with pytest.raises(MachineError), naming_limits():
         raise RuntimeError("can't start new thread")
     monkeypatch.setattr(subprocess, "_fork_exec", refuse)
-    with pytest.raises(MachineError), naming_task_limit():
+    with pytest.raises(MachineError), naming_limits():
         subprocess.run(["true"], check=False)
 
 
 @pytest.mark.parametrize("error", [RuntimeError("something else"), BlockingIOError(11, "a lock")])
 def test_other_errors_pass(error: Exception) -> None:
-    with pytest.raises(type(error)), naming_task_limit():
+    with pytest.raises(type(error)), naming_limits():
         raise error
+
+
+SUMS = """\
+static const float shift[200000] = {[0 ... 199999] = 1.0f};
+void solve(const float* x, float* y, int N) {
+    for (int i = 0; i < N; i++) y[i] = x[i] + shift[i & 131071];
+}
+"""
+
+
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
+@pytest.mark.parametrize(
+    ("kind", "most", "cure"),
+    [
+        (resource.RLIMIT_FSIZE, 400 * 1024, "ulimit -f"),
+        another(resource.RLIMIT_FSIZE, 2 * 1024**2, "ulimit -f"),
+        (resource.RLIMIT_NOFILE, 12, "ulimit -n"),
+    ],
+    ids=["compiler", "arrays", "descriptors"],
+)
+def test_a_limit_on_files_is_named_and_nobody_else_is_blamed(
+    tmp_path: Path, kind: int, most: int, cure: str
+) -> None:
+    (tmp_path / "k.c").write_text(SUMS)
+    (tmp_path / "r.py").write_text("def reference(x, y, N):\n    y[:] = x + 1\n")
+    hard = resource.getrlimit(kind)[1]
+    words = "kernel judge k.c --against k.c --ref r.py --workload N=1048576 --threads 1"
+    done = subprocess.run(
+        [sys.executable, "-m", "roofsmith", *words.split()], cwd=tmp_path, text=True,
+        env={**os.environ, "ROOFSMITH_CACHE": str(tmp_path / "cache")}, capture_output=True,
+        preexec_fn=lambda: resource.setrlimit(kind, (most, hard)),
+    )  # fmt: skip
+    assert (done.returncode, "Traceback" in done.stderr) == (2, False), done.stderr
+    assert cure in done.stderr
+
+
+REFERENCE = """
+import numpy as np
+
+def reference(x, y, N):
+    y[:] = 2 * x
+"""
+KERNEL = (
+    "void solve(const float *x, float *y, int N) { for (int i = 0; i < N; i++) y[i] = x[i] * 2; }"
+)
+
+
+def test_a_limit_of_ones_own_is_never_exceeded(monkeypatch: pytest.MonkeyPatch) -> None:
+    unlimited = resource.RLIM_INFINITY
+    for limits, most in {
+        (unlimited, unlimited): 100,
+        (50, unlimited): 50,
+        (unlimited, 70): 70,
+    }.items():
+        monkeypatch.setattr(job_limits.resource, "getrlimit", lambda _, limits=limits: limits)
+        assert granted(resource.RLIMIT_AS, 100) == most
+
+
+@pytest.mark.parametrize(
+    ("environment", "limit_bytes", "processors"),
+    [
+        ({}, None, None),
+        ({"SLURM_JOB_ID": "1", "SLURM_MEM_PER_NODE": "2", "SLURM_CPUS_PER_TASK": "3"}, 2 << 20, 3),
+        ({"SLURM_MEM_PER_CPU": "2", "SLURM_CPUS_ON_NODE": "4"}, 8 << 20, None),
+        ({"SLURM_MEM_PER_NODE": "0"}, None, None),
+        ({"PBS_JOBID": "1", "PBS_RESC_TOTAL_MEM": "4096", "NCPUS": "2"}, 4096, 2),
+        ({"NCPUS": "2"}, None, None),
+    ],
+)
+def test_what_a_batch_system_grants_is_read(
+    environment: dict[str, str],
+    limit_bytes: int | None,
+    processors: int | None,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    monkeypatch.setattr(job_limits, "CGROUPS", tmp_path)
+    found = memory_limit(environment)
+    assert (found and found.bytes) == limit_bytes
+    assert job_processors(environment) == processors
+
+
+@pytest.mark.slow
+def test_a_kernel_is_checked_under_an_address_space_limit(tmp_path: Path) -> None:
+    (tmp_path / "ref.py").write_text(REFERENCE)
+    (tmp_path / "k.c").write_text(KERNEL)
+    command = (
+        f"ulimit -v 2000000; exec {sys.executable} -m roofsmith check k.c --ref ref.py -w N=500"
+    )
+    ran = subprocess.run(["bash", "-c", command], cwd=tmp_path, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr

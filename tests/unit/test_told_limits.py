@@ -59,6 +59,27 @@ def limited(folder: Path, *, goal: Goal | None = None, **limits: int) -> Open:
     return Open(folder, goal=goal or Goal(), stop=StopPolicy(**limits))
 
 
+@pytest.mark.rule("fixed-rounds")
+def test_a_number_of_rounds_that_was_fixed_stays(tmp_path: Path) -> None:
+    here = limited(tmp_path, max_iterations=1, fixed_iterations=True)
+    with pytest.raises(UsageError, match="fixed"):
+        here.session.tell(here.change("more", 0.5e-3), SessionLimits(max_iterations=3))
+    with pytest.raises(UsageError, match="fixed"):
+        here.session.tell(here.change("more", 0.5e-3), SessionLimits(forever=True))
+    assert told(here, "last", 0.3e-3).stopped.code == "max_iterations"
+
+
+def test_a_limit_of_rounds_can_be_lifted(tmp_path: Path) -> None:
+    here = limited(tmp_path, max_iterations=1)
+    told(here, "faster", 0.5e-3)
+    more = here.session.tell(here.change("more", 0.4e-3), SessionLimits(forever=True))
+    assert more.stopped is None
+    assert told(here, "and more", 0.3e-3).stopped is None
+    with pytest.raises(UsageError, match="forever"):
+        here.session.tell(here.change("x", 0.2e-3), SessionLimits(max_iterations=9, forever=True))
+    assert verify(here.world.records) == ()
+
+
 def test_a_limit_that_a_change_came_with_stays(tmp_path: Path) -> None:
     here = limited(tmp_path, max_iterations=1)
     assert told(here, "faster", 0.5e-3).stopped.code == "max_iterations"

@@ -322,3 +322,11 @@ def test_nobody_rounds_what_is_only_selected() -> None:
     assert inside(measure(x, x.astype(np.float64), budget), budget)
     cut = (x.view(np.uint32) & ~np.uint32(255)).view(np.float32)
     assert not inside(measure(cut, x.astype(np.float64), budget), budget)
+
+
+def test_errors_beyond_what_float64_holds_are_the_largest_there_are() -> None:
+    """Of numbers near its end the error overflows, and so does what it is relative to."""
+    truth = np.full((4, 64), 1.5e308)
+    budget = Budget(1e-3, 1e-2, Errors(0.0, 0.0), own_scale=1.0)
+    assert measure(-truth, truth, budget).norm == LARGEST_ERROR
+    assert measure(truth, truth, budget).norm == 0.0

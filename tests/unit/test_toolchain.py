@@ -28,6 +28,7 @@ from roofsmith.testing.toolchain import SCALE, FakeToolchain, ToolchainConforman
 from roofsmith.toolchains import CToolchain, builder, compiler_versions, compilers
 from roofsmith.toolchains import c as c_module
 from roofsmith.toolchains import cache as cache_module
+from roofsmith.toolchains.elf import loaded
 
 needs_gcc = pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed")
 needs_clang = pytest.mark.skipif(shutil.which("clang") is None, reason="clang is not installed")
@@ -137,6 +138,16 @@ class TestBuilds:
         text = text.replace("2.0f * x[i]", "expf(x[i])")
         result = built(toolchain.build(candidate(text, flags=("-O2", "-fopenmp"))))
         assert run_scale(result.library, [0.0, 0.0, 0.0]) == [1.0, 1.0, 1.0]
+
+    def test_flags_that_change_no_instruction_leave_what_is_loaded(
+        self, toolchain: CToolchain
+    ) -> None:
+        flags = (("-O2",), ("-O2", "-fno-math-errno"), ("-O0",))
+        made = [built(toolchain.build(candidate(flags=one))) for one in flags]
+        files = [one.library.read_bytes() for one in made]
+        assert len(set(files)) == 3
+        first, alike, other = map(loaded, files)
+        assert first == alike != other
 
 
 @needs_gcc

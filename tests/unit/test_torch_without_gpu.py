@@ -48,3 +48,10 @@ def test_a_kernel_in_python_is_refused_with_its_name_and_a_way_on(command: str, 
     assert "fn.py" in errors.split("try:")[0]
     assert "roofsmith init KERNEL.c --ref kref.py" in errors
     assert not list(here.glob("*.yaml"))
+
+
+def test_a_module_goes_where_modules_go(here: Path) -> None:
+    (here / "model.py").write_text("import torch\n\nclass M(torch.nn.Module):\n    pass\n")
+    code, _, errors = run("init", "model.py")
+    assert code == 2
+    assert "roofsmith init --from-pytorch model.py" in errors

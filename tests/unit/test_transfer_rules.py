@@ -8,10 +8,11 @@ from hypothesis import strategies as st
 
 from roofsmith.analysis.evidence import Evidence
 from roofsmith.domain.campaign import Campaign, Decision, Kept, RolledBack, Round
+from roofsmith.domain.category import Bucket
 from roofsmith.domain.comparison import Comparison, Estimate, Judgement, PairSample
 from roofsmith.domain.kernel import Candidate, SourceFile
 from roofsmith.domain.outcome import Incorrect
-from roofsmith.domain.proposal import Bucket, Hypothesis, Proposal
+from roofsmith.domain.proposal import Hypothesis, Proposal
 from roofsmith.domain.target import KeepPolicy
 from roofsmith.domain.transfer import Assumption, CacheHits, KeptValue, Trace, TransferCheck
 from roofsmith.engine.deciding import decide
@@ -309,13 +310,18 @@ def test_a_hint_without_a_trace_is_rolled_back():
     assert verify(here.records) == ()
 
 
-def test_what_its_hypothesis_calls_over_fitted_is_not_even_traced():
+@pytest.mark.rule("w2-w3-rejected")
+@pytest.mark.parametrize("bucket", ["W2", "W3"])
+def test_what_its_hypothesis_calls_over_fitted_is_refused_before_it_is_built(bucket: Bucket):
     idea = memo()
-    said = idea.hypothesis.model_copy(update={"bucket": "W2"})
+    said = idea.hypothesis.model_copy(update={"bucket": bucket})
     tracer = FakeTracer()
-    round_ = only(run(world(idea.model_copy(update={"hypothesis": said}), tracer=tracer)))
-    assert isinstance(round_.decision, RolledBack)
-    assert tracer.seen == []
+    here = world(idea.model_copy(update={"hypothesis": said}), tracer=tracer)
+    campaign = run(here)
+    assert (campaign.rounds, tracer.seen) == ((), [])
+    [refusal] = campaign.refusals
+    assert (refusal.reason, refusal.hypothesis) == ("over_fitted", said)
+    assert verify(here.records) == ()
 
 
 def test_what_steps_never_find_is_over_fitted():

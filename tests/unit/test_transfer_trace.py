@@ -158,6 +158,7 @@ def server():
         yield made
 
 
+@pytest.mark.whole
 @torch
 def test_a_forked_process_sees_the_same_steps(server):
     path = CORPUS / "W1" / "versioned_dict.py"

@@ -15,7 +15,7 @@ from roofsmith.proposers.tunables import (
     declared_tunables,
     find_tunables,
 )
-from roofsmith.proposers.tunables_choices import around, schedules, thread_counts
+from roofsmith.proposers.tunables_sites import around, schedules, thread_counts
 
 ISA = ("avx2", "fma")
 

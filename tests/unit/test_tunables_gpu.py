@@ -10,12 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from roofsmith.domain.device import Device
 from roofsmith.domain.kernel import Candidate, Language, SourceFile, default_build
-from roofsmith.proposers.launch_limits import over_limit
 from roofsmith.proposers.tunables import Tunable, apply, find_tunables
 
-GPU = Device(kind="nvidia", name="H100", cores=132)
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 ELEMENTWISE = """\
@@ -197,17 +194,6 @@ class TestTriton:
     def test_what_is_not_understood_is_left_alone(self, text: str) -> None:
         assert not source_tunables(candidate(text))
 
-    def test_tiles_that_fit_no_block_are_not_built(self) -> None:
-        launch = "    gemm[(1,)](A, B, C, M, N, K, 128, 128, 64, num_warps=4, num_stages=3)\n"
-        text = f"{GEMM_KERNEL}\ndef run_kernel(A, B, C, M, N, K):\n{launch}"
-        assert over_limit(candidate(text), GPU) is None
-        for old, new in (
-            ("128, 128, 64", "256, 256, 64"),  # 512 values a thread
-            ("64, num_warps=4, num_stages=3", "128, num_warps=8, num_stages=5"),  # 256 KiB
-            ("128, 128, 64, num_warps=4", "16, 16, 16, num_warps=16"),
-        ):
-            assert over_limit(candidate(text.replace(old, new)), GPU) is not None
-
     def test_a_filtered_list_of_pairs_is_read(self) -> None:
         told = AUTOTUNED.replace("configs=CONFIGS", "configs=list(filter(keep, CONFIGS))")
         pairs = told.replace('"GROUP": 8', '"GROUP": g').replace(
@@ -279,20 +265,6 @@ class TestCuda:
         assert "-maxrregcount=128" in flags
         assert "-maxrregcount=64" not in flags
 
-    @pytest.mark.parametrize(
-        ("old", "new"),
-        [
-            ("block(16, 16)", "block(64, 64)"),
-            ("block(16, 16)", "block(5, 5)"),
-            ("s[16][16 + 1]", "s[128][128 + 1]"),
-            ("__launch_bounds__(256, 2)", "__launch_bounds__(1024, 4)"),
-            ("__shared__ float s[256];", "float s[256 * TM];"),
-        ],
-    )
-    def test_what_no_block_can_have_is_not_built(self, old: str, new: str) -> None:
-        assert over_limit(candidate(LITERALS, "cuda"), GPU) is None
-        assert over_limit(candidate(LITERALS.replace(old, new), "cuda"), GPU) is not None
-
 
 @pytest.mark.parametrize("example", sorted(EXAMPLES.glob("*/*/kernel.*"), key=str))
 def test_every_point_of_the_examples_still_reads(example: Path) -> None:
@@ -316,7 +288,6 @@ def test_every_point_of_the_examples_still_reads(example: Path) -> None:
 def test_nvcc_takes_what_fits(tmp_path: Path) -> None:
     one = candidate(LITERALS, "cuda")
     changed = apply(one, {"threads": 512, "block.x": 32, "min_blocks": 4, "-maxrregcount": "64"})
-    assert over_limit(changed, GPU) is None
     (tmp_path / "kernel.cu").write_text(changed.kernel.text)
     command = ["nvcc", "-arch=sm_90", "-cubin", *changed.build.flags, "kernel.cu"]
     subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)

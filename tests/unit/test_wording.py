@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 from campaign_builder import estimate, softmax_campaign
@@ -10,10 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roofsmith.domain.campaign import Kept, RolledBack
-from roofsmith.domain.outcome import Incorrect
+from roofsmith.domain.outcome import Crashed, Incorrect
 from roofsmith.domain.values import Value
 from roofsmith.domain.workload import ConfigClass
 from roofsmith.engine.wording import LONGEST, MOST_DIFFERENCES, contrasted, in_words
+from roofsmith.judge.crash_log import with_last_words
+from roofsmith.redaction import KEY, Redaction
+from roofsmith.wording import printable
 
 SMALL = ConfigClass(name="small", workloads=("N=1",), reason="few")
 LARGE = ConfigClass(name="large", workloads=("N=9",), reason="many")
@@ -76,3 +80,62 @@ def test_any_two_values_are_told_apart_without_their_representation(
 def test_two_numbers_never_read_alike(recorded: float, follows: float) -> None:
     old, new = contrasted(recorded, follows)
     assert (old == new) == (recorded == follows)
+
+
+@given(st.text(st.characters(codec=None, exclude_categories=())))
+def test_nothing_steers_a_terminal_or_breaks_an_encoding(text: str) -> None:
+    shown = printable(text)
+    assert all(one.isprintable() or one in "\n\t" for one in shown)
+    assert shown.encode().decode() == shown
+    assert printable(shown) == shown
+
+
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        ("\x1b[2J\x1b]0;faster\x07", r"\x1b[2J\x1b]0;faster\x07"),
+        ("passed\r", r"passed\r"),
+        ("\ud800", r"\ud800"),
+        ("«a»:\n\tc", "«a»:\n\tc"),
+        ("\u202eevil", r"\u202eevil"),
+    ],
+)
+def test_what_an_outcome_says(said: str, shown: str) -> None:
+    assert Crashed(reason="load_failed", detail=said).detail == shown
+
+
+def test_last_words_are_printable_and_their_log_is_as_it_was(tmp_path: Path) -> None:
+    log = tmp_path / "output.txt"
+    log.write_bytes(b"\x1b[31mverdict: faster\xff")
+    told = with_last_words(Crashed(reason="exited", detail="ended"), log)
+    assert told.detail == r"ended; it printed: \x1b[31mverdict: faster" + "\ufffd"
+    assert told.log.read_bytes() == log.read_bytes()
+    told.log.unlink()
+
+
+def test_values_are_replaced_by_their_names_the_longest_first() -> None:
+    redacted = Redaction(
+        {"A_KEY": "1", "B_TOKEN": "12345678", "MY_SECRETS": "12345678-9", "TOKENIZERS": "parallel",
+         "ROOFSMITH_AGENT_TOKENS": "20000000"},
+        {"HELD": "abcdefgh"},
+    )  # fmt: skip
+    text = "1 12345678 12345678-9 parallel 20000000 abcdefgh"
+    assert redacted(text) == "1 <B_TOKEN> <MY_SECRETS> parallel 20000000 <HELD>"
+    assert redacted.document({"12345678": ("abcdefgh", 3)}) == {"<B_TOKEN>": ["<HELD>", 3]}
+    assert redacted.named_in([{"x": "in 12345678"}]) == "B_TOKEN"
+    assert redacted.named_in("nothing") is None
+
+
+@pytest.mark.parametrize("key", [
+    "sk-ant-0123456789abcdefghij", "ghp_0123456789abcdefghij012345678", "AKIA0123456789ABCDEF",
+    "hf_abcdefghijklmnopqrstuvwxyz012345", "xoxb-0123456789-abc", "AIza" + "x" * 35,
+    "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTYifQ.abc-_",
+    "-----BEGIN RSA PRIVATE KEY-----\nabc\n-----END RSA PRIVATE KEY-----",
+])  # fmt: skip
+def test_what_looks_like_a_key_goes(key: str) -> None:
+    assert Redaction({})(f"it is {key}, yes") == f"it is {KEY}, yes"
+
+
+def test_code_stays_as_it_is() -> None:
+    code = "#pragma omp parallel for\ntask-scheduler-of-the-kernel sk-0 key = tokens[hf_index];"
+    assert Redaction({})(code) == code
