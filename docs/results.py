@@ -15,6 +15,7 @@ sys.path.append(str(RESULTS.parent))  # scripts that are no package
 
 from gpu import CASES, CaseResult, GpuBenchmark, Mark  # noqa: E402
 from gpu_lineup import Timed  # noqa: E402
+from problem_sets_record import ProblemSets, SetProblem  # noqa: E402
 from search import SEARCHES, SearchFigure  # noqa: E402
 from unseen_record import Unseen  # noqa: E402
 
@@ -69,6 +70,7 @@ def page(folder: Path = RESULTS) -> str | None:
     """The whole page; None without a record."""
     parts = [section(path) for path in sorted(folder.glob("gpu-*.json"))]
     parts += [unseen(path) for path in sorted(folder.glob("unseen-*.json"))]
+    parts += [problem_sets(path) for path in sorted(folder.glob("problem-sets*.json"))]
     parts += [searches(path) for path in sorted(folder.glob("search-*.json"))]
     parts += [memory(sorted(folder.glob("experience*.json")))]
     return "\n".join((_HEAD, *parts)) if parts else None
@@ -135,6 +137,54 @@ def unseen(path: Path) -> str:
             f"offer was right, and kept, in {means.first_kept}."
         )
     return "\n".join(lines) + "\n"
+
+
+def problem_sets(path: Path) -> str:
+    """Of one record of public problem sets."""
+    found = ProblemSets.model_validate_json(path.read_text(encoding="utf-8"))
+    sets: dict[str, list[SetProblem]] = {}
+    for one in found.problems:
+        sets.setdefault(one.set, []).append(one)
+    lines = [
+        f"## Public problem sets, {found.device}\n",
+        "Problems as their authors publish them, imported with first kernels in Triton "
+        f"([{path.name}](../benchmarks/results/{path.name}), {found.started[:10]}). Right: the "
+        "judge saw the first kernel give the reference's results on every workload.\n",
+        "| set | problems | right | wrong | not had |",
+        "|---|---|---|---|---|",
+    ]
+    for name, problems in sets.items():
+        counts = [sum(one.right is state for one in problems) for state in (True, False, None)]
+        lines.append(f"| {' | '.join((name, *map(str, (len(problems), *counts))))} |")
+    lines += [
+        "",
+        *(f"- {one.name}: {_cell(one.reason)}" for one in found.problems if not one.right),
+        f"\nA campaign of {found.budget_s:.0f} s on some of them, without a model; the speedup is "
+        "over the first kernel, and beside it over the faster of eager PyTorch and "
+        "`torch.compile`.\n",
+        "| problem | outcome | speedup | over PyTorch | of the roofline | rounds | s |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for row in found.campaigns:
+        cells = (
+            row.problem, f"{row.verdict}{': ' * bool(row.reason)}{_cell(row.reason)}",
+            _known(row.speedup, "{:.2f}x"), _known(row.over_pytorch, "{:.2f}x"),
+            _known(row.roofline_fraction, "{:.0%}"), str(row.rounds), f"{row.seconds:.0f}",
+        )  # fmt: skip
+        lines.append(f"| {' | '.join(cells)} |")
+    if found.operator:
+        lines += ["\nA winner as a `torch-op`, installed into a fresh environment:\n"]
+        lines += [f"- {name}: {_cell(str(said))}" for name, said in found.operator.items()]
+    return "\n".join(lines) + "\n"
+
+
+def _known(value: float | None, form: str) -> str:
+    return "UNKNOWN" if value is None else form.format(value)
+
+
+def _cell(text: str) -> str:
+    """A reason in a line or a cell of a table."""
+    return " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;")
 
 
 def plots(folder: Path = RESULTS) -> Iterator[tuple[str, str]]:

@@ -54,6 +54,7 @@ import gpu_judge_rates  # noqa: E402
 import gpu_lineup  # noqa: E402
 import judge_rates  # noqa: E402
 import pace  # noqa: E402
+import problem_sets_record  # noqa: E402
 import proposers  # noqa: E402
 import result_file  # noqa: E402
 import schedule_families  # noqa: E402
@@ -86,6 +87,7 @@ SCHEMAS = {
     "search-": search.SearchFigure,
     "simulated_campaigns": simulated_campaigns.SimulatedCampaigns,
     "unseen-": unseen_record.Unseen,
+    "problem-sets": problem_sets_record.ProblemSets,
     "schedule-families": schedule_families.ScheduleFamilies,
     "workload_veto": workload_veto.WorkloadVeto,
 }

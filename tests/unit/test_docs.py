@@ -93,6 +93,36 @@ def test_results_are_those_of_the_records(generate: ModuleType) -> None:
         assert (ROOT / "docs" / name).read_text() == drawn, "run `make docs`"
 
 
+def test_problem_sets_have_a_section(generate: ModuleType, tmp_path: Path) -> None:
+    row = {"problem": "softmax", "verdict": "gained", "speedup": 2.5, "over_pytorch": 1.25}
+    hung = {
+        "problem": "scan",
+        "verdict": "hung",
+        "reason": "a | b\nc",
+        "seconds": 9,
+        "campaign": "b",
+    }
+    record = {
+        "started": "2026-11-30T22:00", "device": "a GPU", "budget_s": 60,
+        "problems": [
+            {"set": "A", "name": "softmax", "right": True},
+            {"set": "A", "name": "scan", "right": False, "reason": "far <off>"},
+            {"set": "B", "name": "paged", "right": None, "reason": "reads numbers"},
+        ],
+        "campaigns": [{**row, "seconds": 61.4, "campaign": "a"}, hung],
+        "operator": {"inside torch.compile": "yes"},
+    }  # fmt: skip
+    path = tmp_path / "problem-sets.json"
+    path.write_text(json.dumps(record))
+    lines = generate.results.problem_sets(path).splitlines()
+    assert "| A | 2 | 1 | 1 | 0 |" in lines
+    assert "| B | 1 | 0 | 0 | 1 |" in lines
+    assert "- scan: far &lt;off>" in lines
+    assert "| softmax | gained | 2.50x | 1.25x | UNKNOWN | 0 | 61 |" in lines
+    assert r"| scan | hung: a \| b c | UNKNOWN | UNKNOWN | UNKNOWN | 0 | 9 |" in lines
+    assert "- inside torch.compile: yes" in lines
+
+
 @pytest.mark.parametrize(("optimized_us", "missed"), [(108.0, 0), (109.0, 1)])
 def test_a_case_that_takes_longer_than_asked_says_what_it_waited_for(
     generate: ModuleType, optimized_us: float, missed: int

@@ -115,6 +115,37 @@ def test_a_definition_that_cant_be_had_is_a_row(
     assert said in refused("sol-execbench", definition(tmp_path, workload, **changed))
 
 
+DUMPED = """
+@torch.no_grad()
+def _scaled_reference(input, weight, gain=2.0):
+    return F.relu(input) * weight * math.sqrt(gain)
+"""
+
+
+def test_a_definition_that_an_engine_dumped_runs(tmp_path: Path) -> None:
+    import torch
+
+    inputs = {name: {"shape": ["B", "D"], "dtype": "float32"} for name in ("x", "weight")}
+    place = definition(tmp_path, GIVEN, inputs=inputs, reference=DUMPED)
+    found: dict[str, Any] = {}
+    exec(only("sol-execbench", place).files["model.py"], found)
+    given = found["get_inputs"]()
+    wanted = torch.relu(given["x"]) * given["weight"] * 2**0.5
+    torch.testing.assert_close(found["run"](**given), wanted)
+
+
+def test_sizes_of_one_dont_fix_an_axis(tmp_path: Path) -> None:
+    from test_pytorch_files import read
+
+    place = definition(tmp_path, GIVEN)
+    lines = [json.dumps({**GIVEN, "axes": {"B": rows}}) for rows in (1, 4, 2)]
+    (place / "workload.jsonl").write_text("\n".join(lines))
+    found = only("sol-execbench", place)
+    (tmp_path / "model.py").write_text(found.files["model.py"])
+    workloads = read(tmp_path / "model.py", name=found.entry).workloads
+    assert [one["N"] for one in workloads] == [4, 2, 1]
+
+
 def test_text_of_a_set_stays_text(tmp_path: Path) -> None:
     hostile = {"axes": {"B": 8}, "inputs": {"eps": {"type": "scalar", "value": 1.5}}}
     place = definition(tmp_path, hostile, name='"""; import os', description='"""\nimport os')

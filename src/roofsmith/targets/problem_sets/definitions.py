@@ -7,6 +7,7 @@ https://github.com/NVIDIA/SOL-ExecBench (`examples`): `definition.json` beside `
 
 from __future__ import annotations
 
+import ast
 import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -89,9 +90,7 @@ def _lines(files: Sequence[Path], definition: object) -> Iterator[dict[str, Any]
 def _problem(
     definition: Document, workloads: Sequence[Document], file: Path, folders: Sequence[Path]
 ) -> KernelProblem:
-    name, text = str(definition["name"]), str(definition["reference"])
-    if "def run(" not in text:
-        raise _StrangeError(f"{file}: its reference defines no run()")
+    name, text = str(definition["name"]), _with_run(str(definition["reference"]), definition, file)
     notes: list[str] = []
     given: list[tuple[dict[str, int], dict[str, Any]]] = []
     own: dict[str, tuple[str, tuple[int, ...], bytes]] = {}
@@ -110,6 +109,7 @@ def _problem(
         own |= _own(given, said, folders, notes)
     if not given:
         raise _StrangeError(notes[0])
+    given.sort(key=lambda one: [*one[0].values()].count(1))  # of the first, axes of 1 are fixed
     if len(workloads) > MOST_WORKLOADS:
         notes.append(f"the first {MOST_WORKLOADS} of {len(workloads)} workloads are judged on")
     texts = packed_tensors(own)
@@ -127,6 +127,36 @@ def _problem(
         source=f"{file.name}: {definition.get('op_type') or 'definition'} {name}",
         tolerance=tolerance, atol=atol, notes=tuple(dict.fromkeys(notes)),
     )  # fmt: skip
+
+
+def _with_run(text: str, definition: Document, file: Path) -> str:
+    """A reference that defines `run`. What an engine dumps is a function of another name, which
+    may call an input otherwise, without what its own file imports.
+
+    Raises:
+        _StrangeError: it is no Python, or defines no function.
+    """
+    try:
+        functions = [one for one in ast.parse(text).body if isinstance(one, ast.FunctionDef)]
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise _StrangeError(f"{file}: its reference is no Python: {error}") from error
+    if any(one.name == "run" for one in functions):
+        return text
+    if not functions:
+        raise _StrangeError(f"{file}: its reference defines no run()")
+    inputs, last = [*definition["inputs"]], functions[-1]
+    named = [one.arg for one in (*last.args.args, *last.args.kwonlyargs)]
+    other = zip(
+        (one for one in named if one not in inputs),
+        (one for one in inputs if one not in named),
+        strict=False,
+    )
+    passed = {one: one for one in named if one in inputs} | dict(other)
+    call = ", ".join(f"{argument}={one}" for argument, one in passed.items())
+    return (
+        f"import math\n\nimport torch\nimport torch.nn.functional as F\n\n\n{text.strip()}\n\n\n"
+        f"def run({', '.join(inputs)}):\n    return {last.name}({call})\n"
+    )
 
 
 def _own(
