@@ -20,7 +20,7 @@ def source_for(language: Language, root: Path = Path("/")) -> DeviceSource:
     """Where a kernel in this language finds its device.
 
     Triton, PyTorch and most dialects run on both vendors' GPUs: AMD's only where there is AMD's
-    driver and not NVIDIA's, so that a machine without either is told about NVIDIA's, the usual case.
+    driver and not NVIDIA's, so that a machine without either hears of NVIDIA's, the usual case.
     """
     match language:
         case "c" | "cpp" | "command":  # whoever wires a repository asks for its device's language
