@@ -16,6 +16,7 @@ from roofsmith.analysis.fractions import fraction_of_timings
 from roofsmith.analysis.moved import bottleneck_before, profile_before
 from roofsmith.domain.campaign import Baseline, Campaign, Round
 from roofsmith.domain.category import TRANSFERRING
+from roofsmith.domain.dialects import DIALECTS, dialect_of
 from roofsmith.domain.experiment import UNKNOWN_FAMILY, Experiment
 from roofsmith.domain.kernel import Candidate
 from roofsmith.domain.knowledge import library_arch
@@ -37,14 +38,12 @@ _BY_SUFFIX: Final = {
 }
 _IS_HIP: Final = re.compile(r"\bhip(?:/hip_|[A-Z])|\bck(?:_tile)?(?:::|/)")
 """HIP's own names, or those of AMD's Composable Kernel; repositories use other suffixes too."""
-_IMPORTS: Final = re.compile(
-    r"^[ \t]*(?:import|from)[ \t]+(flydsl|cutlass|triton|torch)\b", re.MULTILINE
-)
-_PYTHON: Final = {"flydsl": "flydsl", "cutlass": "cutedsl", "triton": "triton", "torch": "torch"}
-"""Module to what a kernel that imports it is written in; the first one counts."""
+_IMPORTS: Final = re.compile(r"^[ \t]*(?:import|from)[ \t]+(triton|torch)\b", re.MULTILINE)
+_PYTHON: Final = ("triton", "torch")
+"""What a kernel that imports them is written in, unless it is in a dialect; the first counts."""
 _CLEARNESS: Final = ("command", "python", "torch", "cpp", "c")
 """What may be no more than a kernel's wrapper, the least telling first."""
-BACKENDS: Final = (*dict.fromkeys((*_BY_SUFFIX.values(), *_PYTHON.values(), *_CLEARNESS)),)
+BACKENDS: Final = (*dict.fromkeys((*_BY_SUFFIX.values(), *DIALECTS, *_PYTHON, *_CLEARNESS)),)
 """What kernels are written in, as experiments name it."""
 
 
@@ -71,7 +70,8 @@ def _written_in(path: str, text: str) -> str | None:
     suffix = path.rpartition(".")[2].lower()
     if suffix == "py":
         imported = set(_IMPORTS.findall(text))
-        return next((name for module, name in _PYTHON.items() if module in imported), "python")
+        plain = next((name for name in _PYTHON if name in imported), "python")
+        return dialect_of(text) or plain
     language = _BY_SUFFIX.get(suffix)
     if language in ("cpp", "cuda") and "cuda" not in text and _IS_HIP.search(text):
         return "hip"

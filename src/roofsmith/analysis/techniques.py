@@ -20,7 +20,7 @@ from tree_sitter import Node
 
 from roofsmith.analysis.scan.syntax import line_of, nodes_of, root_of, text_of
 from roofsmith.domain.category import Category
-from roofsmith.domain.kernel import Candidate
+from roofsmith.domain.kernel import MODULE_LANGUAGES, Candidate
 
 _SHOWS: Final[Mapping[Category, re.Pattern[str]]] = {
     "vectorisation": re.compile(
@@ -76,7 +76,7 @@ class Sign:
 
 def signs(candidate: Candidate) -> Mapping[Category, Sign]:
     """The first sign of each kind of change that shows in a candidate's sources."""
-    is_python = candidate.language in ("triton", "torch")
+    is_python = candidate.language in MODULE_LANGUAGES
     found: dict[Category, Sign] = {}
     for source in candidate.sources:
         python = is_python or source.path.endswith(".py")

@@ -9,7 +9,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from roofsmith.config import Settings
-from roofsmith.domain.kernel import MODULE_LANGUAGES, Language
+from roofsmith.domain.kernel import TRITON_LANGUAGES, Language
 from roofsmith.domain.price import Price
 from roofsmith.errors import UsageError
 from roofsmith.proposers.model.endpoint import Endpoint, key_of
@@ -41,7 +41,7 @@ def default_proposers(settings: Settings, language: Language | None = None) -> s
     Raises:
         UsageError: what was agreed to names no model.
     """
-    free = MODULE_PROPOSERS if language in MODULE_LANGUAGES else DEFAULT_PROPOSERS
+    free = MODULE_PROPOSERS if language in TRITON_LANGUAGES else DEFAULT_PROPOSERS
     model = agreed_model(settings.config_dir)
     if model is None:
         return free

@@ -19,7 +19,7 @@ from roofsmith.api.wiring import OpenTarget, open_target
 from roofsmith.config import Settings
 from roofsmith.domain.bound import CeilingKind
 from roofsmith.domain.inspection import Inspection
-from roofsmith.domain.kernel import Language
+from roofsmith.domain.kernel import MODULE_LANGUAGES, Language
 from roofsmith.domain.options import Subject
 from roofsmith.domain.outcome import Crashed, Incorrect, Outcome, Passed
 from roofsmith.domain.profile import Bottleneck, Profile
@@ -36,10 +36,11 @@ from roofsmith.toolchains.dispatch import Toolchains
 
 _ON_HOST = "build with -fsanitize=address,undefined and run your own tests"
 _INSTEAD: Mapping[Language, str] = {
-    "triton": "--repeats sees whether it is deterministic; what goes out of bounds, "
-    "`compute-sanitizer python` around a script of your own that calls it",
-    "torch": "--repeats sees whether it is deterministic; what goes out of bounds, "
-    "`compute-sanitizer python` around a script of your own that calls it",
+    **dict.fromkeys(
+        MODULE_LANGUAGES,
+        "--repeats sees whether it is deterministic; what goes out of"
+        " bounds, `compute-sanitizer python` around a script of your own that calls it",
+    ),
     "hip": "--repeats sees whether it is deterministic; what goes out of bounds, a build of your "
     "own with hipcc -fsanitize=address",
 }

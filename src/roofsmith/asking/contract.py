@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from roofsmith.domain.command import CommandSpec
 from roofsmith.domain.comparison import ErrorReport
+from roofsmith.domain.dialects import DIALECTS
 from roofsmith.domain.kernel import MODULE_LANGUAGES, Signature
 from roofsmith.domain.target import HOST_LANGUAGES, Target
 
@@ -129,6 +130,8 @@ def _device(target: Target) -> tuple[str, ...]:
 
 def _of_module(target: Target, signature: Signature | None) -> tuple[str, ...]:
     what = "Triton" if target.language == "triton" else "PyTorch"
+    if (dialect := DIALECTS.get(target.language)) is not None:
+        what = dialect.label
     return (
         _ONE,
         f"Define `run_kernel(**inputs)` in {what}: it takes the inputs by the names that the"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Literal, get_args
 
+from roofsmith.domain.dialects import DIALECTS
 from roofsmith.domain.kernel import Language
 from roofsmith.domain.values import Value
 
@@ -144,6 +145,7 @@ def examination(
 
 def _group_of(language: Language) -> str:
     names = {"c": "C", "cpp": "C++", "command": "the repository's commands"}
+    names |= {dialect: one.label for dialect, one in DIALECTS.items()}
     return names.get(language) or next(n for n, group in GROUPS.items() if language in group)
 
 

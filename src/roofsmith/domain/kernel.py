@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 import shlex
 from pathlib import Path
-from typing import Any, Literal, assert_never, get_args
+from typing import Any, Literal, get_args
 
 from pydantic import Field, field_validator, model_validator
 
 from roofsmith.domain.facts import DType
-from roofsmith.domain.modes import KernelLanguage
+from roofsmith.domain.modes import DialectLanguage, KernelLanguage
 from roofsmith.domain.values import Described, Value, content_id
 
 Language = Literal[KernelLanguage, "command"]
@@ -34,8 +34,10 @@ _OPENMP = re.compile(
 )
 
 _LANGUAGES: frozenset[str] = frozenset(get_args(Language))
-MODULE_LANGUAGES: tuple[Language, ...] = ("triton", "torch")
+MODULE_LANGUAGES: tuple[Language, ...] = ("triton", "torch", *get_args(DialectLanguage))
 """Languages whose kernels are Python modules: there is no library, the source is what runs."""
+TRITON_LANGUAGES: tuple[Language, ...] = ("triton", "torch", "gluon")
+"""Those in whose place a kernel in Triton may come."""
 
 
 class Parameter(Value):
@@ -102,8 +104,8 @@ def default_build(language: Language) -> BuildSpec:
     """How a kernel is built if nobody says otherwise.
 
     CUDA gets `-lineinfo`, which costs nothing at run time and lets profilers name source lines.
-    Triton and PyTorch modules are compiled when they run, so there is nothing to choose; the build
-    command of a repository is frozen.
+    Python modules are compiled when they run, so there is nothing to choose; the build command of a
+    repository is frozen.
     """
     match language:
         case "c" | "cpp":
@@ -112,10 +114,8 @@ def default_build(language: Language) -> BuildSpec:
             return BuildSpec(flags=("-O3", "-lineinfo"), link=())
         case "hip":
             return BuildSpec(flags=("-O3",), link=())
-        case "triton" | "torch" | "command":
-            return BuildSpec(flags=(), link=())
         case _:
-            assert_never(language)
+            return BuildSpec(flags=(), link=())
 
 
 def with_openmp(build: BuildSpec, language: Language, text: str) -> BuildSpec:

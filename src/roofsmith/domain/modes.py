@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Literal
 
-KernelLanguage = Literal["c", "cpp", "cuda", "hip", "triton", "torch"]
-"""What a kernel with a `solve` is written in."""
+DialectLanguage = Literal["cutedsl", "flydsl", "tilelang", "helion", "gluon"]
+"""Packages of Python that kernels are written with, beside Triton; see `domain.dialects`."""
+
+KernelLanguage = Literal["c", "cpp", "cuda", "hip", "triton", "torch", DialectLanguage]
+"""What a kernel is written in."""
 
 FirstLanguage = Literal["c", "cpp", "cuda", "torch", "triton"]
 """What a first kernel of a PyTorch file may be written in."""

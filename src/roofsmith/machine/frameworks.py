@@ -12,12 +12,11 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from roofsmith.domain.dialects import DIALECTS
 from roofsmith.errors import MachineError
 from roofsmith.machine import torch_probe
 from roofsmith.programs import asked, kill
 
-DIALECTS = ("nvidia-cutlass-dsl", "flydsl", "tilelang", "helion")
-"""Gluon is a part of Triton."""
 _BUILT_FOR = re.compile(r"(?m)^(cuda|hip)\b[^=\n]*=\s*['\"]([^'\"]+)['\"]")
 
 
@@ -50,8 +49,8 @@ def triton_version() -> str | None:
 
 
 def dialects() -> dict[str, str]:
-    """Versions of other languages of Python modules, by package: those that are there."""
-    found = {name: installed(name) for name in DIALECTS}
+    """Versions of other languages of Python modules, by language: those that are there."""
+    found = {name: installed(*one.packages) for name, one in DIALECTS.items()}
     return {name: version for name, version in found.items() if version is not None}
 
 

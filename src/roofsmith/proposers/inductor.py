@@ -7,7 +7,7 @@ from collections.abc import Callable
 from roofsmith.analysis.figures import plural
 from roofsmith.domain.campaign import Round
 from roofsmith.domain.compiled_reference import CompiledReference
-from roofsmith.domain.kernel import MODULE_LANGUAGES
+from roofsmith.domain.kernel import TRITON_LANGUAGES
 from roofsmith.domain.proposal import Hypothesis, Proposal
 from roofsmith.domain.refusal import BadAnswer
 from roofsmith.domain.target import Target
@@ -39,7 +39,7 @@ class InductorProposer:
         del screen
         target = brief.campaign.started.target
         asked_before = any(past.proposer == TACTIC for past in brief.campaign.proposed)
-        if brief.repair is not None or asked_before or target.language not in MODULE_LANGUAGES:
+        if brief.repair is not None or asked_before or target.language not in TRITON_LANGUAGES:
             return None
         if self._compiled is None:  # once, though what is held back is asked for again
             self._compiled = self._compile(target)

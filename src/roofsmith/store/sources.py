@@ -11,6 +11,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from roofsmith.domain.dialects import dialect_of
 from roofsmith.domain.kernel import Language, SourceFile
 from roofsmith.errors import TargetError
 
@@ -18,7 +19,7 @@ LANGUAGES: dict[str, Language] = {
     ".c": "c", ".cc": "cpp", ".cpp": "cpp", ".cxx": "cpp", ".cu": "cuda", ".hip": "hip",
     ".py": "torch",
 }  # fmt: skip
-"""Suffixes of kernel files. A `.py` file that imports triton is in Triton; see `language_of`."""
+"""Suffixes of kernel files. What a `.py` file imports decides; see `language_of`."""
 
 _INCLUDED = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"\n]+)"', re.MULTILINE)
 _OWN = (LANGUAGES.keys() - {".py"}) | {
@@ -154,9 +155,9 @@ def language_of(path: Path, text: str) -> Language:
             f"kernel {path}: no language for the suffix {path.suffix!r}",
             hint=f"kernels end in {', '.join(LANGUAGES)}; or say `language: c` in the target",
         )
-    if language == "torch" and _IMPORTS_TRITON.search(text):
-        return "triton"
-    return language
+    if language != "torch":
+        return language
+    return dialect_of(text) or ("triton" if _IMPORTS_TRITON.search(text) else language)
 
 
 def _decoded(data: bytes, path: Path, what: str, *, may_be_empty: bool) -> str:

@@ -23,7 +23,7 @@ from roofsmith.analysis.instructions import (
 )
 from roofsmith.cuda_programs import find_program, find_rocm_program
 from roofsmith.domain.diagnosis import Disassembly
-from roofsmith.domain.kernel import Built
+from roofsmith.domain.kernel import MODULE_LANGUAGES, Built
 from roofsmith.domain.modes import CodeKind
 from roofsmith.domain.profile import Profile
 from roofsmith.domain.workload import Workload
@@ -72,7 +72,7 @@ def listing(built: Built, kind: CodeKind, compiled_dir: Path) -> str:
                     hint="--kind ptx",
                 )
             return text
-        case "triton" | "torch":
+        case language if language in MODULE_LANGUAGES:
             return "\n".join(_kept(built, kind, compiled_dir))
         case "hip" if kind == "asm":
             return "\n".join(hip_objdump(built.library))

@@ -5,10 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import assert_never
 
 from roofsmith.domain.device import Device
-from roofsmith.domain.kernel import Built, Candidate, KernelResources, Language, Signature
+from roofsmith.domain.kernel import (
+    MODULE_LANGUAGES,
+    Built,
+    Candidate,
+    KernelResources,
+    Language,
+    Signature,
+)
 from roofsmith.domain.outcome import BuildFailed
 from roofsmith.ports import Toolchain
 from roofsmith.toolchains import flags, hip, module, nvcc_flags
@@ -115,13 +121,11 @@ class Toolchains:
                 return HipToolchain(
                     self._cache_dir, self._of("amd"), canary=self._canary, at_once=self._at_once
                 )
-            case "triton" | "torch":
+            case _ if language in MODULE_LANGUAGES:
                 arch = self._device.arch if self._device is not None else None
                 return ModuleToolchain(self._cache_dir, self._compiled_dir, arch)
-            case "command":
-                raise AssertionError("a repository has a toolchain of its own, see command.py")
             case _:
-                assert_never(language)
+                raise AssertionError("a repository has a toolchain of its own, see command.py")
 
     def _of(self, kind: str) -> Device | None:
         return self._device if self._device is not None and self._device.kind == kind else None
@@ -139,9 +143,7 @@ def refusal(candidate: Candidate) -> tuple[str, str] | None:
             return nvcc_flags.refusal(candidate.build)
         case "hip":
             return hip.refused_flag(candidate.build)
-        case "triton" | "torch":
-            return module.refused_flag(candidate.build)
         case "command":  # its own commands build it
             return None
         case _:
-            assert_never(candidate.language)
+            return module.refused_flag(candidate.build)

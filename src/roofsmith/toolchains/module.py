@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from roofsmith.domain.dialects import DIALECTS
 from roofsmith.domain.kernel import (
     BuildSpec,
     Built,
@@ -74,7 +75,7 @@ class ModuleToolchain:
         key = content_id(canonical_json(_content(candidate)))[:32]
         folder, record = self._cache.current(key)
         if record is not None:
-            return _outcome(candidate, record, folder, cached=True)
+            return self._outcome(candidate, record, folder, cached=True)
         return self._keep(candidate, key)
 
     def build_all(self, candidates: Sequence[Candidate]) -> tuple[Built | BuildFailed, ...]:
@@ -116,27 +117,37 @@ class ModuleToolchain:
                 build_time_s=time.monotonic() - start,
             )
             folder, record = self._cache.publish(workspace, key, record)
-        return _outcome(candidate, record, folder, cached=False)
+        return self._outcome(candidate, record, folder, cached=False)
 
+    def _outcome(
+        self, candidate: Candidate, record: BuildRecord, folder: Path, *, cached: bool
+    ) -> Built:
+        module = folder / SOURCES / candidate.kernel.path
+        return Built(
+            candidate_id=candidate.id,
+            language=candidate.language,
+            library=module,
+            library_sha256=record.files[f"{SOURCES}/{candidate.kernel.path}"],
+            signature=Signature(entry=module_entry(candidate), parameters=()),
+            environment={**self._caches(candidate), **candidate.build.environment},
+            command=f"cp {candidate.kernel.path} {module}",
+            log=folder / LOG,
+            warnings=record.warnings,
+            build_time_s=record.build_time_s,
+            cached=cached,
+            names_streams=candidate.names_streams,
+            names_tuning=candidate.names_tuning,
+            names_extensions=candidate.names_extensions,
+        )
 
-def _outcome(candidate: Candidate, record: BuildRecord, folder: Path, *, cached: bool) -> Built:
-    module = folder / SOURCES / candidate.kernel.path
-    return Built(
-        candidate_id=candidate.id,
-        language=candidate.language,
-        library=module,
-        library_sha256=record.files[f"{SOURCES}/{candidate.kernel.path}"],
-        signature=Signature(entry=module_entry(candidate), parameters=()),
-        environment=candidate.build.environment,
-        command=f"cp {candidate.kernel.path} {module}",
-        log=folder / LOG,
-        warnings=record.warnings,
-        build_time_s=record.build_time_s,
-        cached=cached,
-        names_streams=candidate.names_streams,
-        names_tuning=candidate.names_tuning,
-        names_extensions=candidate.names_extensions,
-    )
+    def _caches(self, candidate: Candidate) -> dict[str, str]:
+        """Variables that keep what a dialect compiles in the candidate's own folder, which its
+        workers may write to; the default is a folder of the user's."""
+        dialect = DIALECTS.get(candidate.language)
+        if dialect is None or self._compiled_dir is None:
+            return {}
+        own = self._compiled_dir / candidate.id
+        return {name: str(own / folder) for name, folder in dialect.caches.items()}
 
 
 class _UnreadableError(Exception):

@@ -22,7 +22,7 @@ from roofsmith.domain.kernel import MODULE_LANGUAGES, Candidate, Language
 from roofsmith.domain.remark import Remark
 
 _Grammar = Literal["python", "c", "cpp"]
-_GRAMMARS: dict[Language, _Grammar] = {"triton": "python", "torch": "python", "c": "c"}
+_GRAMMARS: dict[Language, _Grammar] = {**dict.fromkeys(MODULE_LANGUAGES, "python"), "c": "c"}
 _BY_SUFFIX: dict[str, _Grammar] = {
     ".py": "python", ".c": "c",
     ".h": "cpp", ".cc": "cpp", ".cpp": "cpp", ".cxx": "cpp", ".hpp": "cpp", ".hh": "cpp",

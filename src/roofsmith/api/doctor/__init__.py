@@ -112,7 +112,7 @@ def _gpu_profilers(s: Snapshot, q: Inquiry) -> Iterator[Check]:
 
 def _frameworks(s: Snapshot, q: Inquiry) -> Iterator[Check]:
     for vendor in _programs(s, q):
-        yield from frameworks(s, vendor)
+        yield from frameworks(s, vendor, q.language)
 
 
 CHECKS: tuple[Callable[[Snapshot, Inquiry], Iterator[Check]], ...] = (

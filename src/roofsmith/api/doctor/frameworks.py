@@ -8,7 +8,9 @@ from typing import Any
 from roofsmith.api.doctor.gpus import languages_on, release_of
 from roofsmith.api.doctor.nvidia import arch_of, cuda_release
 from roofsmith.api.doctor.snapshot import Reply, Snapshot, Topic
+from roofsmith.domain.dialects import DIALECTS
 from roofsmith.domain.examination import Check
+from roofsmith.domain.kernel import Language
 from roofsmith.errors import RoofsmithError
 from roofsmith.machine.plugged import Vendor
 
@@ -17,23 +19,38 @@ _SELECTOR = "https://pytorch.org/get-started"
 """Where PyTorch names the command that installs a build of one's choice."""
 
 
-def frameworks(s: Snapshot, vendor: Vendor) -> Iterator[Check]:
+def frameworks(s: Snapshot, vendor: Vendor, asked: Language | None = None) -> Iterator[Check]:
     """PyTorch, in which references of GPU kernels are written, and Triton.
 
     Args:
         s: the machine.
         vendor: of the GPU that they have to see.
+        asked: the language of the target that it is about.
     """
     languages = languages_on(vendor, s.modules)
     arch = arch_of(s.said) if vendor == "nvidia" else getattr(s.agent, "arch", None)
     sees = s.torch_sees if vendor == s.modules and arch is not None else None
     yield _torch(s, Topic("Python", "PyTorch", languages, True), vendor, sees, arch)
-    if "triton" in languages:
+    if "triton" in languages and asked not in ("cutedsl", "flydsl", "tilelang"):
         yield _triton(s, sees)
     if nsight := s.nsight_python:
         yield Topic("Python", "nsight-python", languages).found(nsight, version=nsight)
-    for name, version in s.dialects.items():
-        yield Topic("Python", name, languages).found(version, version=version)
+    yield from _dialects(s, languages, asked)
+
+
+def _dialects(
+    s: Snapshot, languages: tuple[Language, ...], asked: Language | None
+) -> Iterator[Check]:
+    """Those that are there, and the one that a target is in."""
+    for language in (one for one in languages if one in DIALECTS):
+        dialect, version = DIALECTS[language], s.dialects.get(language)
+        package = dialect.packages[0]
+        topic = Topic("Python", dialect.label, (language,), True)
+        if version is not None:
+            yield topic.found(f"{package} {version}", version=version)
+        elif asked == language:
+            detail = f"{package} is not installed"
+            yield topic.missing(detail, f"pip install {package}", f"no {dialect.label}")
 
 
 def _torch(s: Snapshot, torch: Topic, vendor: Vendor, sees: Sees | None, arch: str | None) -> Check:
@@ -100,7 +117,7 @@ def _install(vendor: Vendor, driver: tuple[int, int] | None) -> str:
 
 def _triton(s: Snapshot, sees: Sees | None) -> Check:
     """Triton compiles its launchers with a C compiler and Python's headers."""
-    triton, version = Topic("Python", "Triton", ("triton",), True), s.triton
+    triton, version = Topic("Python", "Triton", ("triton", "helion", "gluon"), True), s.triton
     if version is None:
         return triton.missing("not installed", "pip install triton", "no triton")
     if s.python_headers is None:

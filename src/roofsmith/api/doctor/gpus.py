@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from roofsmith.api.doctor.snapshot import GPU, Inquiry, Snapshot, Topic
 from roofsmith.domain.clocks import ClockClaim
+from roofsmith.domain.dialects import DIALECTS
 from roofsmith.domain.examination import Check
 from roofsmith.domain.fleet import GpuStatus
 from roofsmith.domain.kernel import MODULE_LANGUAGES, Language
@@ -35,7 +36,15 @@ def vendor_of_modules(root: Path) -> Vendor:
 def languages_on(vendor: Vendor, modules: Vendor) -> tuple[Language, ...]:
     """Languages that need a GPU of this vendor here."""
     own: Language = "cuda" if vendor == "nvidia" else "hip"
-    return (own, *MODULE_LANGUAGES) if modules == vendor else (own,)
+    if modules != vendor:
+        alone = tuple(one for one in MODULE_LANGUAGES if _vendor_of(one) == vendor)
+        return (own, *alone)
+    return (own, *(one for one in MODULE_LANGUAGES if _vendor_of(one) in (None, vendor)))
+
+
+def _vendor_of(language: Language) -> Vendor | None:
+    dialect = DIALECTS.get(language)
+    return None if dialect is None else dialect.vendor
 
 
 def wanted(s: Snapshot, q: Inquiry) -> list[Vendor]:

@@ -29,7 +29,9 @@ BUSY_SHARE = 0.5
 SHOWN_PROBLEMS = 3
 """Of the wiki: a folder of broken pages fills no screen."""
 HOST: tuple[Language, ...] = ("c", "cpp")
-COMPILED: tuple[Language, ...] = ("c", "cpp", "cuda", "hip", "triton")
+COMPILED: tuple[Language, ...] = (
+    "c", "cpp", "cuda", "hip", "triton", "helion", "gluon",
+)  # fmt: skip
 """Languages that need a C compiler: nvcc and hipcc link with it, Triton builds launchers."""
 
 

@@ -19,6 +19,13 @@ from roofsmith.computation.graph import Graph
 from roofsmith.computation.reading.tape import Unreadable
 from roofsmith.domain.python_names import as_arguments
 
+_COMPILERS = (
+    "triton", "triton.language", "triton.experimental", "triton.experimental.gluon",
+    "triton.experimental.gluon.language", "cutlass", "cutlass.cute", "cutlass.cute.runtime",
+    "cutlass.utils", "tilelang", "tilelang.language", "flydsl", "flydsl.compiler", "flydsl.expr",
+    "helion", "helion.language",
+)  # fmt: skip
+"""What kernels are written with, and where they lie; none is needed to read a reference."""
 FLAT_HIGHEST = 8
 """Of whole numbers in buffers of a reference without `setup`, as the judge draws them."""
 
@@ -215,7 +222,7 @@ class _Anything:
 
 def _with_stand_ins(path: Path) -> ModuleType:
     """A kernel's module, without the compilers that it imports: only its `setup` is wanted."""
-    names = ("triton", "triton.language", "cutlass", "cutlass.cute", "tilelang", "flydsl")
+    names = _COMPILERS
     added = [name for name in names if _is_missing(name)]
     for name in added:
         sys.modules[name] = _StandIn(name)

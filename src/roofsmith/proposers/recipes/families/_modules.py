@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from importlib import resources
 
 from roofsmith.domain.device import Device
-from roofsmith.domain.kernel import MODULE_LANGUAGES
+from roofsmith.domain.kernel import TRITON_LANGUAGES
 from roofsmith.domain.yardstick import ENTRY
 from roofsmith.proposers import tunables
 from roofsmith.proposers.cards import Card, CardChange, CardContext
@@ -52,7 +52,7 @@ def triton_card(
         return None if found is None else _changed(context, found)
 
     return Card(
-        id=id, apply=apply, predict=reaching(id), languages=frozenset(MODULE_LANGUAGES), **described  # type: ignore[arg-type]
+        id=id, apply=apply, predict=reaching(id), languages=frozenset(TRITON_LANGUAGES), **described  # type: ignore[arg-type]
     )  # fmt: skip
 
 

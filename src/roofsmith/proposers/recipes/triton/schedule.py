@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from roofsmith.domain.kernel import MODULE_LANGUAGES
+from roofsmith.domain.kernel import TRITON_LANGUAGES
 from roofsmith.domain.yardstick import ENTRY
 from roofsmith.proposers.cards import Card, CardChange, CardContext
 from roofsmith.proposers.reach import promised_gain
@@ -81,7 +81,7 @@ CARD = Card(
     expected_counter="dram_throughput",
     expected_change="up to nine tenths of the memory's rate",
     source="Tillet et al., Triton, MAPL 2019, doi:10.1145/3315508.3329973",
-    languages=frozenset(MODULE_LANGUAGES),
+    languages=frozenset(TRITON_LANGUAGES),
     apply=apply,
     predict=predict,
 )
