@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 import typer
@@ -29,8 +30,10 @@ def test_help_shows_few_commands_in_five_panels() -> None:
     assert len(set(SHOWN.values())) == 5
     shown = roofsmith("--help")[1]
     assert all(f"─ {panel} ─" in shown for panel in SHOWN.values())
-    listed = {line.split()[1] for line in shown.split("Start ─")[1].splitlines() if line[:1] == "│"}
+    listed = set(re.findall(r"^│ ([\w-]+)", shown.split("Start ─")[1], re.MULTILINE))
     assert listed == set(SHOWN)
+    words = set(re.findall(r"[\w-]+", shown))
+    assert {name for _, name in FORMER.values()} <= words
 
 
 @pytest.mark.parametrize("former", FORMER)

@@ -76,6 +76,11 @@ SEED_004 = (
         ("half a dozen tries at k.cu, measure with './t.sh'",
          {"iterations": 6, "benchmark": "./t.sh"}),
         ("k.cu at 40 GB a second", {"kernel": "k.cu"}),
+        ("k.cu, do not make any commits", {"commit": False}),
+        ("k.cu, don't push or commit to main", {"commit": False}),
+        ("k.cu on\n| N | D |\n|---|---|\n| 1k | 64 |\n| 4K | 2^7 |\n3 rounds",
+         {"workloads": ("N=1k,D=64", "N=4K,D=2^7"), "iterations": 3}),
+        ("k.cu\nM N\n1k 2000\n", {"workloads": ("M=1k,N=2000",)}),
         ("max_iterations: null; k.cu or 3x faster", {"iterations": "none", "goal_speedup": 3.0}),
     ],
 )  # fmt: skip
@@ -87,6 +92,8 @@ def test_what_no_rule_reads_is_said_and_not_guessed() -> None:
     found = read_sentence("optimize k.cu overnight with a shiny profiler, N=4q")
     assert found.not_understood == ("overnight", "shiny profiler", "N=4q")
     assert found.get("workloads") is None
+    for text in ("k.cu with N=1,024", "k.cu\nN D\n1k 64 9\n", "run the kernel\n3 4 5\n"):
+        assert read_sentence(text).get("workloads") is None
 
 
 @pytest.mark.parametrize(

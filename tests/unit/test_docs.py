@@ -24,6 +24,7 @@ from typer.testing import CliRunner
 
 from roofsmith import profilers
 from roofsmith.analysis.calibration import landing
+from roofsmith.api import read_campaign
 from roofsmith.cli.arrangement import FORMER
 from roofsmith.cli.root import cli
 from roofsmith.domain.answer import Answer
@@ -346,6 +347,11 @@ def test_readme_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             keep = "keep: {judge_budget_s: 1, error_rate: 0.1}"
             target.write_text(f"{target.read_text()}\nheld_out: 0\n{keep}\n")
     assert (tmp_path / "campaign" / "report.html").stat().st_size > 10_000
+    assert "`roofsmith apply campaign`" in section
+    assert (tmp_path / "kernel.c").read_text() == kernel
+    kept = read_campaign(tmp_path / "campaign").kept
+    assert run("apply", "campaign")[0] == (0 if kept else 2)
+    assert ((tmp_path / "kernel.c").read_text() != kernel) == bool(kept)
 
 
 def _has_the_shape_shown(document: dict[str, object]) -> None:

@@ -13,6 +13,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from repository_bench import without_profilers
@@ -77,6 +78,10 @@ def is_at_work() -> bool:
     return bool((campaign_socket.status(Path("run")) or {}).get("running"))
 
 
+def listed(pid: int) -> list[dict[str, Any]]:
+    return [row for row in json.loads(roofsmith("ps", "--json")[1])["held"] if row["pid"] == pid]
+
+
 def test_commands_share_a_process_and_write_the_same_records(
     run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -98,7 +103,7 @@ def test_commands_share_a_process_and_write_the_same_records(
         said[directory] = (keys, told, [e.kind for e in events(Path(directory))])
     assert said["run"] == said["alone"]
     assert not api.verify_campaign(run).findings
-    (row,) = [r for r in json.loads(roofsmith("ps", "--json")[1])["held"] if r["pid"] == holder()]
+    (row,) = listed(holder())
     assert (row["directory"], row["running"]) == (str(run), None)
     assert (run / ".held").stat().st_mode & 0o777 == 0o700
     pid = holder()
@@ -109,15 +114,13 @@ def test_commands_share_a_process_and_write_the_same_records(
 
 def test_a_campaign_that_another_command_works_in_is_listed(run: Path) -> None:
     with started("optimize", "target.yaml", "--output", "other") as working:
-        wait_until(lambda: (Path("other") / ".lock").exists())
-        wait_until(lambda: "other" in roofsmith("ps")[1])
-        rows = json.loads(roofsmith("ps", "--json")[1])["held"]
+        wait_until(lambda: listed(working.pid))
+        (row,) = listed(working.pid)
         working.send_signal(signal.SIGINT)
         working.communicate()
-    (row,) = [row for row in rows if row["pid"] == working.pid]
     assert (row["directory"], row["is_stopped"]) == (str(run.parent / "other"), False)
     assert "optimize" in row["running"]
-    assert "other" not in roofsmith("ps")[1]
+    assert not listed(working.pid)
 
 
 def test_an_interrupt_ends_the_round_and_a_lost_client_does_not(run: Path) -> None:

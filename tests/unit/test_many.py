@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
+import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 
@@ -16,7 +19,7 @@ from test_web import LARGEST, Site, serving, written
 
 import roofsmith as module
 from roofsmith.api.browsing import Experience
-from roofsmith.api.comparing import course_of
+from roofsmith.api.comparing import course_of, floors
 from roofsmith.api.dashboard import MOST_COMPARED, Dashboard
 from roofsmith.domain.campaign import Event, Round, Started
 from roofsmith.domain.dashboard import CampaignRow, Shown
@@ -24,13 +27,14 @@ from roofsmith.domain.experiment import Experiment
 from roofsmith.domain.proposal import Hypothesis
 from roofsmith.errors import StorageError, UnknownNameError
 from roofsmith.experience.database import Database
+from roofsmith.report.summarize import summarize
 
 pytest.importorskip("fastapi")
 TEMPLATES = Path(module.__file__ or "").parent / "web" / "templates"
 ENVIRONMENT = Environment(
     loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined
 )
-ENVIRONMENT.filters["breakable"] = str  # the page's own
+ENVIRONMENT.filters |= {"breakable": str, "log10": math.log10}  # the page's own
 CONTRACT: TypeAdapter[Shown] = TypeAdapter(Shown)
 
 
@@ -178,6 +182,39 @@ def test_a_chart_is_drawn_of_any_figure_that_a_ledger_holds(tmp_path: Path, spee
     assert len(found.by_seconds) == len(found.campaigns) // 2
     page = ENVIRONMENT.get_template("compare.html.j2").render(d=found, root="/r")
     assert Page(page).open == []
+
+
+@pytest.mark.parametrize(("speedup", "axis"), [(3.0, ""), (900.0, "logarithmic")])
+def test_ratios_over_decades_stand_on_a_logarithmic_axis(
+    tmp_path: Path, speedup: float, axis: str
+) -> None:
+    events = [
+        one.model_copy(update={"total_speedup": speedup}) if isinstance(one, Round) else one
+        for one in softmax_events()
+    ]
+    written(tmp_path / "a", named(events, "softmax-a"))
+    shown = Dashboard([tmp_path])
+    found = shown.compare([one.id for one in shown.overview().campaigns])
+    page = ENVIRONMENT.get_template("compare.html.j2").render(d=found, root="/r")
+    assert ("logarithmic" in page) == bool(axis)
+    marks = re.findall(r'y1="([\d.]+)" y2="\1"/><text[^>]*>([\d.]+)x<', page)
+    heights = {float(name): float(y) for y, name in marks}
+    assert len(heights) >= 3
+    assert sorted(heights, key=heights.__getitem__, reverse=True) == sorted(heights)
+    assert not axis or heights[10] - heights[100] == pytest.approx(heights[1] - heights[10], 0.02)
+
+
+def test_limits_that_changed_between_campaigns_on_one_kernel_are_said(folder: Path) -> None:
+    shown = Dashboard([folder])
+    rows = [row for row in shown.overview().campaigns if row.kernel == "softmax-a"][:2]
+    found = [summarize(campaign_of(_events(folder, row))) for row in rows]
+    assert [*floors(rows, found)] == []
+    first = found[0].workloads[0]
+    later = replace(first, floor_time_s=1.5 * (first.floor_time_s or 1.0))
+    found[0] = replace(found[0], workloads=(later, *found[0].workloads[1:]))
+    (said,) = floors(rows, found)
+    assert first.label in said
+    assert all(row.name in said for row in rows)
 
 
 def experiment(name: str, outcome: str, score: float, **more: object) -> Experiment:

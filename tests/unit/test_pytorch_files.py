@@ -33,13 +33,14 @@ class Net(nn.Module):
 
 
 @pytest.fixture(autouse=True)
-def _as_before() -> Iterator[None]:
-    """Files are imported by name, from their folders."""
-    path, modules = [*sys.path], {*sys.modules}
+def _as_before(tmp_path: Path) -> Iterator[None]:
+    """Files are imported by name, from their folders. Libraries stay: torch holds sympy's classes,
+    and a second sympy wouldn't know them."""
+    path, folders = [*sys.path], (str(tmp_path), str(FILES))
     yield
     sys.path[:] = path
-    for name in sys.modules.keys() - modules:
-        if not name.startswith(("torch", "roofsmith")):
+    for name, module in [*sys.modules.items()]:
+        if (getattr(module, "__file__", None) or "").startswith(folders):
             del sys.modules[name]
 
 

@@ -157,9 +157,21 @@ def test_again_takes_short_budgets_which_may_be_larger_now(tmp_path: Path) -> No
     assert [found[name]["verdict"] for name in ("done", "short", "new")] == [
         "gained", "failed", "failed",
     ]  # fmt: skip
+    assert [found[name]["budget_s"] for name in ("done", "short", "new")] == [None, 90, None]
     assert [line for line in ran.stderr.splitlines() if "begins" in line] == [
         "new begins, 2 of 3", "short begins, 3 of 3",
     ]  # fmt: skip
+
+
+def test_what_has_not_run_and_what_had_more_time_is_said(tmp_path: Path) -> None:
+    rows = (row("a", 2.0), row("b", 1.5, budget_s=90.0), row("a", 3.0, 2))
+    suite = Suite(
+        proposer="none", budget_s=3, repeats=2, problems=3, names=("a", "b", "c"), rows=rows
+    )
+    assert suite.waiting == ("b, repeat 2", "c")
+    (tmp_path / "suite.json").write_text(suite.model_dump_json())
+    said = CliRunner().invoke(cli, ["campaign", "suite", str(tmp_path)]).stdout.split()
+    assert {"c", "90"} <= set(said)
 
 
 def test_a_command_is_run_where_it_was_typed(

@@ -282,12 +282,16 @@ def test_only_what_was_gained_is_marked_as_a_gain(tmp_path: Path) -> None:
                  seconds=1.0, campaign="none")
         for verdict, speedup in (("gained", 2.0), ("nothing kept", 1.0), ("hung", None))
     )  # fmt: skip
-    suite = Suite(proposer="auto", budget_s=9, repeats=1, problems=3, rows=rows)
+    suite = Suite(
+        proposer="auto", budget_s=9, repeats=1, problems=4, rows=rows,
+        names=(*(row.problem for row in rows), "missing"),
+    )  # fmt: skip
     (tmp_path / "suite").mkdir()
     (tmp_path / "suite" / "suite.json").write_text(suite.model_dump_json())
     with serving(tmp_path) as site:
         page, first = site.page(f"/suite/{suite_of(site)}"), site.page()
     assert re.findall(r'<tr class="(.*?)">', page) == ["kept", "failed", "rejected"]
+    assert re.search(r"missing.*not run yet", page)
     for text in (page, first):
         assert "<b>6%</b>" in text
         assert "<b>1.26x</b>" in text

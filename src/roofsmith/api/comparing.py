@@ -9,6 +9,7 @@ from collections.abc import Hashable, Iterator, Sequence
 from statistics import median_low
 from typing import TypeAlias
 
+from roofsmith.analysis import figures as fmt
 from roofsmith.analysis.spending import spent_s
 from roofsmith.api.excerpts import cut, ratio, short
 from roofsmith.domain.campaign import Campaign
@@ -17,8 +18,10 @@ from roofsmith.report.summary import Summary
 
 Course: TypeAlias = Sequence[tuple[float, float]]
 """What was taken, and the speedup by then."""
-_POINTS, _MOST_ROWS, _NAME = 480, 30, 80
-"""Of all curves; classes or workloads; characters of their names: at most."""
+_POINTS, _MOST_ROWS, _NAME, _LONGEST = 480, 30, 80, 400
+"""Of all curves; classes or workloads; characters of their names and of a remark: at most."""
+_SAME_FLOOR = 1.02
+"""Ceilings that were measured twice differ by so much."""
 
 
 def course_of(campaign: Campaign) -> list[tuple[float, float, float]]:
@@ -66,6 +69,19 @@ def _band(many: Sequence[Course], most: int) -> Iterator[tuple[float, float, flo
         ends = (bisect.bisect_right(course, at, key=lambda one: one[0]) for course in many)
         now = [course[end - 1][1] if end else 1.0 for course, end in zip(many, ends, strict=True)]
         yield short(at), short(min(now)), short(median_low(now)), short(max(now))
+
+
+def floors(rows: Sequence[CampaignRow], found: Sequence[Summary]) -> Iterator[str]:
+    """Where campaigns on one kernel and device had other limits, in words: shares differ."""
+    told = defaultdict[tuple[str, str, str], list[tuple[float, str]]](list)
+    for row, summary in zip(rows, found, strict=True):
+        for one in summary.workloads:
+            if one.floor_time_s:
+                told[row.kernel, row.device, one.label].append((one.floor_time_s, row.name))
+    for (*_, label), known in told.items():
+        if max(known)[0] > _SAME_FLOOR * min(known)[0]:
+            each = ", ".join(f"{fmt.time(floor_s)} in {name}" for floor_s, name in known)
+            yield cut(f"the roofline of {label} was {each}", _LONGEST)
 
 
 def sides(found: Sequence[Summary]) -> Iterator[Compared]:

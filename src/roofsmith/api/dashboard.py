@@ -12,6 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 from statistics import median
 from typing import TypeVar
@@ -22,7 +23,7 @@ from roofsmith.analysis.experiments import family_of
 from roofsmith.analysis.fractions import attainable_share, final_fraction
 from roofsmith.analysis.hypotheses import lines
 from roofsmith.analysis.spending import spendings
-from roofsmith.api.comparing import course_of, curves, sides
+from roofsmith.api.comparing import course_of, curves, floors, sides
 from roofsmith.api.excerpts import LONG, ROWS, SHORT, cut, excerpt, figure, paged, ratio, short
 from roofsmith.api.finished import REPORT
 from roofsmith.api.reading import read_suite
@@ -244,6 +245,7 @@ class Dashboard:
             ),
             by_seconds=tuple(curves(rows, campaigns)),
             by_cost=tuple(curves(rows, campaigns, by_cost=True)),
+            floors=tuple(islice(floors(rows, [one[2] for one in found]), _MOST_KEPT)),
         )  # fmt: skip
 
     def latest(self) -> str:
@@ -374,7 +376,8 @@ class Dashboard:
         return SuitePage(
             id=place.id, directory=cut(place.directory), proposer=cut(suite.proposer),
             device=cut(suite.device), expected=suite.problems * suite.repeats,
-            ended=len(suite.rows), page=page, pages=pages,
+            ended=len(suite.rows), page=page, pages=pages, budget_s=suite.budget_s,
+            waiting=tuple(cut(one) for one in suite.waiting[:rows]), raised=len(suite.raised),
             scores=tuple(
                 (one.name, figure(one.value, "no campaign measured it", one.spread))
                 for one in suite.scores

@@ -87,7 +87,7 @@ def _ran(
     tell: Callable[[SuiteRow], None],
     say: Callable[[str], None],
 ) -> Suite:
-    suite = _begun(wanted, len(problems))
+    suite = _begun(wanted, tuple(one.name for one in problems))
     done = {(row.problem, row.repeat): row for row in suite.rows}
     for repeat in range(1, wanted.repeats + 1):
         for number, problem in enumerate(problems, 1 + (repeat - 1) * len(problems)):
@@ -98,8 +98,7 @@ def _ran(
                 given = wanted.budget_s if row is not None else suite.budget_s
                 row = _row(replace(wanted, budget_s=given), problem, repeat)
                 if given != suite.budget_s:
-                    why = row.reason or f"its budget was {given:g} s"
-                    row = row.model_copy(update={"reason": why})
+                    row = row.model_copy(update={"budget_s": given})
                 for line in _untold(wanted.output / LOGS / f"{campaign}.log"):
                     say(f"{campaign}: {line}")
                 done[problem.name, repeat] = row
@@ -126,11 +125,11 @@ def _targets(place: Path) -> Iterator[Path]:
         yield from (one.parent.absolute() for one in sorted(place.glob(f"*/{FILE_NAME}")))
 
 
-def _begun(wanted: SuiteRun, problems: int) -> Suite:
+def _begun(wanted: SuiteRun, names: tuple[str, ...]) -> Suite:
     if not (wanted.output / RESULTS).exists():
         return Suite(
             proposer=wanted.proposers, budget_s=wanted.budget_s, repeats=wanted.repeats,
-            problems=problems,
+            problems=len(names), names=names,
         )  # fmt: skip
     before = read_suite(wanted.output)
     is_raised = wanted.again and wanted.budget_s > before.budget_s
@@ -142,7 +141,9 @@ def _begun(wanted: SuiteRun, problems: int) -> Suite:
             hint="--output OTHER, or the same --proposer and --budget-s to go on with it; --again"
             " may give a larger --budget-s to those whose was too short",
         )
-    return before.model_copy(update={"repeats": wanted.repeats, "problems": problems})
+    return before.model_copy(
+        update={"repeats": wanted.repeats, "problems": len(names), "names": names}
+    )
 
 
 def _write(suite: Suite, folder: Path) -> None:

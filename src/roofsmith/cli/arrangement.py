@@ -77,6 +77,8 @@ class ArrangedGroup(TyperGroup):
         shown = {name: commands[name] for name in sorted(commands, key=places.index)}
         for name, command in shown.items():
             command.rich_help_panel = SHOWN[name]
+            if parts := getattr(command, "commands", None):
+                command.short_help = f"{command.help} ({', '.join(parts)})"
         super().__init__(commands=shown, **attributes)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:

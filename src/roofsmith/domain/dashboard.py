@@ -263,6 +263,12 @@ class SuitePage(Entry):
     scores: tuple[tuple[str, Figure], ...]
     rows: tuple[tuple[SuiteRow, str | None], ...]
     """With the id of the campaign; None: it isn't here."""
+    budget_s: float
+    """Of each campaign, where its row has no other."""
+    waiting: tuple[str, ...]
+    """Problems that haven't run, as far as they fit."""
+    raised: int
+    """Campaigns that had a larger budget than the rest."""
     unknown: dict[str, str] = Field(
         default={
             "speedup": "its campaign failed or hung",
@@ -270,6 +276,7 @@ class SuitePage(Entry):
             "over_pytorch": "PyTorch wasn't measured",
             "roofline_fraction": "the limit isn't known",
             "cost_usd": "nobody knows what it cost",
+            "budget_s": "as the suite's",
         }
     )
     """Why a field of a row is null."""
@@ -330,6 +337,8 @@ class ComparePage(Entry):
     by_seconds: tuple[Curve, ...]
     by_cost: tuple[Curve, ...]
     """Of those whose cost is known, and isn't nothing."""
+    floors: tuple[str, ...]
+    """Where campaigns on one kernel and device had other limits: shares can't be compared there."""
     unreadable: tuple[BrokenEntry, ...]
 
 

@@ -37,6 +37,8 @@ class SuiteRow(Value):
     """Of the problem in its set."""
     campaign: str
     """Its folder, relative to the suite's."""
+    budget_s: float | None = None
+    """What it was given by `--again`; None: what the suite gives everyone."""
 
 
 class SuiteScore(Value):
@@ -57,7 +59,28 @@ class Suite(Value):
     repeats: int
     device: str = ""
     problems: int
+    names: tuple[str, ...] = ()
+    """Of the problems; empty where an older version wrote it."""
     rows: tuple[SuiteRow, ...] = ()
+
+    @property
+    def waiting(self) -> tuple[str, ...]:
+        """What hasn't run: problems, by the first repeat that each lacks."""
+        ran = {(row.problem, row.repeat) for row in self.rows}
+        lacks = (
+            (name, next((n for n in range(1, self.repeats + 1) if (name, n) not in ran), None))
+            for name in self.names
+        )
+        return tuple(
+            name if repeat == 1 else f"{name}, repeat {repeat}"
+            for name, repeat in lacks
+            if repeat is not None
+        )
+
+    @property
+    def raised(self) -> tuple[SuiteRow, ...]:
+        """Those that had another budget than the rest: what they came to isn't comparable."""
+        return tuple(row for row in self.rows if row.budget_s is not None)
 
     @property
     def scores(self) -> tuple[SuiteScore, ...]:

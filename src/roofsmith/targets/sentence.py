@@ -27,8 +27,14 @@ _GONE: Final = "\0"
 _SIZES: Final = re.compile(
     r"(?:\b(?:with|for|and|at|(?:target_)?shapes?:?|sizes?:?|workloads?:?)\s+)*"
     r"(?P<names>(?:\b[A-Za-z]\w{0,15}\s*=\s*)+)"
-    r"(?P<size>1 ?<< ?\d{1,2}|\d\w*(?:(?:\*\*|\^)\d{1,2})?)(?![\w<*^]|\.\d)"
+    r"(?P<size>1 ?<< ?\d{1,2}|\d\w*(?:(?:\*\*|\^)\d{1,2})?)(?![\w<*^]|\.\d|,\d{3}(?![\w=]))"
 )
+_TABLE: Final = re.compile(
+    r"^[ |\t]*(?P<names>[A-Za-z]\w{0,15}(?:[ |\t]+[A-Za-z]\w{0,15})*)[ |\t]*\n(?:[ |\t:-]+\n)?"
+    r"(?P<rows>(?:[ |\t]*\d[\w^*]*(?:[ |\t]+\d[\w^*]*)*[ |\t]*(?:\n|\Z))+)",
+    re.MULTILINE,
+)
+"""`| N | D |` over a line for each workload, as Markdown or with blanks between."""
 _SECONDS: Final = {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0}
 _MANY: Final = (12, 100)
 """`two dozen` is 24, `twenty two` 22."""
@@ -90,6 +96,7 @@ def read_sentence(text: str) -> Sentence:
         # Of the colons in `model.py:Net` and `agent:NAME` none has a blank behind it.
         shape = "{text}" if name in rules["whole_lines"] else "{path}"
         _rule(found, name, kind, rf"(?<![\w./-])(?:{words})\s*(?::(?=\s|\"|')|=(?!=))\s*{shape}")
+    _tabled(found)
     _sizes(found)
     for name, kind, pattern in rules["rules"]:
         _rule(found, name, kind, pattern)
@@ -240,7 +247,20 @@ def _sizes(found: Sentence) -> None:
         words.append(found.blank(match))
     if words:
         texts = tuple(",".join(f"{k}={v}" for k, v in one.items()) for one in workloads)
-        found.said["workloads"] = [Reading(texts, ", ".join(words))]
+        found.said.setdefault("workloads", []).append(Reading(texts, ", ".join(words)))
+
+
+def _tabled(found: Sentence) -> None:
+    """Workloads of a table, unless its head reads as words or a cell holds no size."""
+    for match in _TABLE.finditer(found.rest):
+        names = re.findall(r"\w+", match["names"])
+        rows = [re.findall(r"[^\s|]+", line) for line in match["rows"].splitlines()]
+        is_prose = "|" not in match["names"] and any(map(_is_filler, names))
+        sizes = [whole_number(cell) for row in rows for cell in row]
+        if is_prose or None in sizes or any(len(row) != len(names) for row in rows):
+            continue
+        texts = (",".join(map("=".join, zip(names, row, strict=True))) for row in rows)
+        found.said["workloads"] = [Reading(tuple(texts), found.blank(match))]
 
 
 def _one_language(found: Sentence) -> None:

@@ -61,6 +61,7 @@ def pages(
         lstrip_blocks=True,
     )
     environment.filters["breakable"] = _breakable
+    environment.filters["log10"] = math.log10
 
     def answer(found: Entry, name: str, request: Request) -> Response:
         status = 503 if isinstance(found, BrokenEntry) else 200
@@ -110,7 +111,7 @@ def pages(
     @app.get("/experience")
     @app.get("/experience/json")
     def experiments(
-        request: Request, show: Chosen = "failures", q: str = "", kernel: str = "", page: int = 1
+        request: Request, show: Chosen = "latest", q: str = "", kernel: str = "", page: int = 1
     ) -> Response:
         return answer(experience.page(show, q, kernel, page), "experience", request)
 

@@ -58,6 +58,11 @@ def suite(found: Suite, other: Suite | None = None) -> Blocks:
         f"{len(found.rows)} campaigns of {found.budget_s:g} s by {found.proposer}; what failed or"
         " hung counts as 1x" + (f"; {left} haven't run" if left > 0 else "")
     )
+    if found.waiting:
+        yield Prose(f"not run yet: {'; '.join(found.waiting)}")
+    if found.raised:
+        raised = "; ".join(f"{row.campaign}: {row.budget_s:g} s" for row in found.raised)
+        yield Prose(f"with a larger budget than the rest: {raised}")
     for row in found.rows:
         if row.reason:
             yield Prose(f"{row.problem}: {row.verdict}: {row.reason}")

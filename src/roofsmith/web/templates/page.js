@@ -35,6 +35,7 @@ function fill(row) {
     for (const field of place.querySelectorAll(".phase")) field.dataset.state = row.state;
     const line = place.querySelector("polyline");
     if (line) line.setAttribute("points", points(row.trend));
+    if (line) line.parentNode.classList.toggle("flat", !(row.trend.at(-1) >= 1.005));
   }
 }
 
