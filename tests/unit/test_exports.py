@@ -21,6 +21,8 @@ from roofsmith.analysis import figures as fmt
 from roofsmith.analysis.compare import LARGEST_RATIO
 from roofsmith.api.exporting import NOTHING_KEPT, how_fast
 from roofsmith.cli.root import cli
+from roofsmith.domain.arrays import ArraySpec
+from roofsmith.domain.description import WorkloadDescription
 from roofsmith.domain.kernel import Signature, SourceFile
 from roofsmith.errors import UsageError
 from roofsmith.report.summarize import summarize
@@ -257,8 +259,11 @@ def test_a_module_that_returns_otherwise_isnt_stood_in_for(body: str, tmp_path: 
     )
     (tmp_path / "m.py").write_text(text)
     roofsmith("init", "--from-pytorch", tmp_path / "m.py", "--output", tmp_path / "m")
-    loaded_ = load_target_file(tmp_path / "m").target
-    winner = Winner(loaded_, loaded_.baseline, Signature(parameters=()), {}, "")
+    target = load_target_file(tmp_path / "m").target
+    role = "inout" if "add_" in body else "input"
+    x = ArraySpec(name="x", role=role, dtype="float32", shape=(64,))
+    described = WorkloadDescription((x,), {"N": 64}, None, None, None, None)
+    winner = Winner(target, target.baseline, Signature(parameters=()), {"N=64": described}, "")
     with pytest.raises(UsageError):
         kernelbench(winner)
 

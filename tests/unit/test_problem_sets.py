@@ -79,6 +79,18 @@ def test_shapes_that_take_most_time_are_judged_on(tmp_path: Path) -> None:
     assert "'rows': 20," in found.files["model.py"]
     assert "'rows': 12," not in found.files["model.py"]
     assert found.notes == ("8 of 20 shapes are judged on: 65% of the time in production",)
+    assert found.weights == tuple(2.0 * n for n in range(19, 11, -1))
+    shapes["19"] = {"call_count": float("nan"), "production_performance": performance}
+    shapes["18"]["call_count"] = 1e308
+    (tmp_path / "gate" / "metadata.json").write_text(json.dumps({"shapes": shapes}))
+    found = only("atrex-bench", tmp_path)
+    assert found.weights[0] == 1e12
+    shapes["18"] = {}
+    (tmp_path / "gate" / "shapes.json").write_text(json.dumps({"18": sizes["18"], "3": sizes["3"]}))
+    (tmp_path / "gate" / "metadata.json").write_text(json.dumps({"shapes": shapes}))
+    found = only("atrex-bench", tmp_path)
+    assert found.weights == ()
+    assert "18" in found.notes[0]
 
 
 def test_a_task_of_commands_says_what_to_type() -> None:

@@ -139,7 +139,7 @@ def _imported(
             write_file(scratch / file, text.encode("utf-8"))
         model = PyTorchFile(
             scratch / "model.py", found.entry, wanted.language, directory, target_name=name,
-            shown=found.origins["model.py"], atol=found.atol,
+            shown=found.origins["model.py"], atol=found.atol, weights=found.weights,
         )  # fmt: skip
         made = initialize_pytorch(model, settings, observer, force=force or is_ours)
     except ToolMissingError:

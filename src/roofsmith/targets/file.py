@@ -91,6 +91,7 @@ def load_text(text: str, path: Path, *, overrides: Mapping[str, Any] | None = No
             reference=reference,
             reference_files=tuple(beside),
             workloads=file.workloads,
+            weights=file.weights,
             family=file.family,
             entry="solve" if returning_entry(called) else file.entry,
             build=over(default_build(language), file.build),

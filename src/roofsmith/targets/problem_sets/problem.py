@@ -58,6 +58,8 @@ class KernelProblem(Value):
     """What it allows where a result is zero."""
     weight: float = 1.0
     """How much the problem counts among those of its set."""
+    weights: tuple[float, ...] = ()
+    """Of each workload that `get_workloads` lists; empty: all count alike."""
     notes: tuple[str, ...] = ()
 
 
