@@ -13,6 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from roofsmith.cli.root import cli
+from roofsmith.targets.file import load_target
 from roofsmith.targets.problem_sets.formats import READERS
 from roofsmith.targets.problem_sets.problem import (
     KernelProblem,
@@ -93,10 +94,28 @@ def test_shapes_that_take_most_time_are_judged_on(tmp_path: Path) -> None:
     assert "18" in found.notes[0]
 
 
-def test_a_task_of_commands_says_what_to_type() -> None:
-    said = refused("agentkernelarena", SETS / "agentkernelarena")
-    assert "roofsmith init --repo" in said
-    assert "--benchmark 'python bench.py'" in said
+def test_a_task_of_commands_becomes_a_repository_s_target(tmp_path: Path) -> None:
+    output = tmp_path / "out"
+    ran = CliRunner().invoke(
+        cli, ["import", "agentkernelarena", str(SETS / "agentkernelarena"), "--output", str(output)]
+    )
+    assert ran.exit_code == 0, ran.output + ran.stderr
+    target = load_target(output / "t1")
+    assert target.command is not None
+    assert target.command.editable == ("kernel.py",)
+    assert target.command.test == "python test.py"
+    assert target.command.metric == "time_us"
+    assert json.loads((output / "t1" / "problem.json").read_text())["source"].endswith("t1")
+
+
+@pytest.mark.parametrize("file", ["../../out.py", "/etc/passwd", "gone.py", "link.py"])
+def test_files_of_a_task_lie_in_it(file: str, tmp_path: Path) -> None:
+    (tmp_path / "out.py").write_text("")
+    shutil.copytree(SETS / "agentkernelarena" / "t1", tmp_path / "a" / "t1")
+    (tmp_path / "a" / "t1" / "link.py").symlink_to(tmp_path / "out.py")
+    said = f"source_file_path: [{file}]\nperformance_command: [python bench.py]\n"
+    (tmp_path / "a" / "t1" / "config.yaml").write_text(said)
+    assert file in refused("agentkernelarena", tmp_path / "a")
 
 
 def definition(folder: Path, workload: object, **changed: object) -> Path:

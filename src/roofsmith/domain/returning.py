@@ -141,7 +141,7 @@ def _read(reference: ast.Module, kernel: ast.Module) -> _Reference:
     roles = dict(_roles(setup)) if setup is not None else {}
     names = dict.fromkeys([*(one for one in taken if one not in sizes), *weights, *sizes])
     call, numbers = (None, []) if truth is None or weights else _inner_call(truth)
-    if call is not None and not _names_in(", ".join(call)) <= {*names}:
+    if call is not None and not _names_in(", ".join(call)) <= {*names, "float"}:
         call = None
     outputs = roles.get("outputs") or roles.get("inouts") or ()
     is_open = truth is None or (truth.args.kwarg is not None and not taken)

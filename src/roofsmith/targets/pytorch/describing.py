@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -141,6 +142,9 @@ def read_program(request: PyTorchRequest) -> PyTorchProgram:
             f"{file.shown}: get_inputs() gives no tensor", "return what it is called with"
         )
     looker = Looker(file, callee, given)
+    if (getter := file.getter("get_workloads")) is not None:
+        with file.blaming("get_workloads()"):
+            looker.find_sizes(getter())
     first = looker.seen({leaf.path: tuple(leaf.tensor.shape) for leaf in looker.inputs})
     sizes = find_sizes(looker, names)
     shapes = result_shapes(sizes, first)
@@ -149,11 +153,12 @@ def read_program(request: PyTorchRequest) -> PyTorchProgram:
     taken = {*names.values(), *sizes.given, *weights.values()}
     state, told = _state(looker, callee, sizes, first)
     inputs = tuple(_inputs(looker, names, sizes, first))
+    sized = {path: f"{names[of]}.shape[{axis}]" for path, (of, axis) in looker.sizes.items()}
     told += degenerate(looker, callee, sizes, first, inputs, request.atol)
     return PyTorchProgram(
         module=file.module.__name__, name=name, kind=callee.kind,
         init_inputs=callee.init_inputs,
-        call=_call(given, names),
+        call=_call(given, {**names, **sized}),
         inputs=inputs,
         weights=tuple(
             GivenInput(name=flat, dtype=_kind(callee.weights[key]), weight=key,
@@ -299,6 +304,8 @@ def _call(given: Any, names: Mapping[str, str]) -> str:
             if isinstance(value, list):
                 return f"[{inner}]"
             return f"({inner}{',' if len(value) == 1 else ''})"
+        if isinstance(value, float) and not math.isfinite(value):
+            return f'float("{value}")'
         if isinstance(value, PLAIN):
             return repr(value)
         raise Refused(
