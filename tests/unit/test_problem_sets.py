@@ -118,6 +118,53 @@ def test_files_of_a_task_lie_in_it(file: str, tmp_path: Path) -> None:
     assert file in refused("agentkernelarena", tmp_path / "a")
 
 
+@pytest.mark.parametrize(
+    ("given", "call"),
+    [
+        ("x, size, 3", "(data_0, data_0.shape[0], 3)"),
+        ("[x, x], 2 * size // 2", "([data_0_0, data_0_1], data_0_0.shape[0])"),
+        ("x, 0.5, True, None, [1, 2], 'sum'", "(data_0, 0.5, True, None, [1, 2], 'sum')"),
+        ("x, float('inf'), float('nan')", '(data_0, float("inf"), float("nan"))'),
+    ],
+)
+def test_what_is_no_tensor_stays_among_the_inputs(given: str, call: str, tmp_path: Path) -> None:
+    import torch
+    from test_pytorch_files import read
+
+    found = generated(given, tmp_path)
+    torch.manual_seed(1)
+    program = read(found, name="ref_kernel")
+    assert program.call == call
+    assert [dims["N"] for dims in program.workloads] == [256, 64]
+
+
+@pytest.mark.parametrize("given", ["x, random.random()", "x, seed % 97", "object(), x"])
+def test_a_number_that_is_drawn_is_a_reason(given: str, tmp_path: Path) -> None:
+    from test_pytorch_files import read
+
+    from roofsmith.targets.pytorch.user_file import Refused
+
+    with pytest.raises(Refused):
+        read(generated(given, tmp_path), name="ref_kernel")
+
+
+def generated(given: str, folder: Path) -> Path:
+    """The module of a problem of gpu-mode's whose generator gives this."""
+    (folder / "task.yml").write_text(
+        "tests: [{size: 64, seed: 1}]\nbenchmarks: [{size: 256, seed: 3}]\n"
+    )
+    (folder / "reference.py").write_text(
+        "import random\nimport torch\n\n\ndef generate_input(size, seed):\n"
+        f"    torch.manual_seed(seed)\n    x = torch.randn(size)\n    return ({given})\n\n\n"
+        "def ref_kernel(data):\n    x = data[0] if torch.is_tensor(data[0]) else data[-1]\n"
+        "    return data[0][0] * 2 if isinstance(data[0], list) else x * 2\n"
+    )
+    found = only("gpu-mode", folder)
+    for name, text in found.files.items():
+        (folder / name).write_text(text)
+    return folder / "model.py"
+
+
 def definition(folder: Path, workload: object, **changed: object) -> Path:
     said = json.loads((SETS / "sol-execbench" / "rms" / "definition.json").read_text())
     (folder / "definition.json").write_text(json.dumps({**said, **changed}))

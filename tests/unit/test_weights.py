@@ -43,14 +43,14 @@ def test_who_counts_nothing_vetoes_nothing_and_helps_nobody() -> None:
     weights = [0.0, *[1.0] * (len(LABELS) - 1)]
     found = compare(ALIKE, times)
     assert found.overall.verdict == "slower"
-    counted = by_weight(found, weighed(*weights))
+    counted = by_weight(found, weighed(*weights), samples(ALIKE, times, 1))
     assert counted is not None
     assert LABELS[0] not in [one.workload for one in counted.workloads]
-    assert math.isclose(counted.overall.speedup, 1)
+    assert math.isclose(counted.overall.speedup, 1, rel_tol=0.05)
     others = {**dict.fromkeys(LABELS, 1.1e-3), LABELS[0]: 1e-6}
-    counted = by_weight(compare(ALIKE, others), weighed(*weights))
+    counted = by_weight(compare(ALIKE, others), weighed(*weights), samples(ALIKE, others, 1))
     assert counted is not None
-    assert counted.overall.verdict == "slower"
+    assert counted.overall.speedup < 0.95
 
 
 def test_a_class_of_no_weight_is_none_to_decide_by() -> None:

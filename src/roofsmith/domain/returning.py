@@ -44,7 +44,7 @@ _APPENDED = re.compile(
     "".join((
         rf"\n\n{re.escape(_MARK)}(.*)\n# fmt: off\n(?:\w+ = \w+\n)?",
         rf"(?:{re.escape(_COPIED).replace('_copied', '_copied_*')})?",
-        rf"\ndef {ENTRY}\(.*\*\*others\):\n(?:    .*\n)+\Z",
+        rf"\ndef {ENTRY}\(.*\*\*_others\):\n(?:    .*\n)+\Z",
     )).replace("\\\n", r"\n").replace(r"\n", r"\r?\n")
 )  # fmt: skip
 """As the last lines of a file: what somebody changed, or went on from, is no longer ours."""
@@ -273,7 +273,7 @@ def _needed(function: ast.FunctionDef) -> list[str]:
 
 def _appended(text: str, function: ast.FunctionDef, truth: _Reference, call: str) -> str:
     """The lines that call it."""
-    name, used, outputs = function.name, _names_in(call), truth.outputs
+    name, used, outputs = function.name, _names_in(call) - {"float"}, truth.outputs
     own = _free("_returning", text) if name == ENTRY else name
     if not _returns(function):
         told, helper, body = f"{name}({call}) is called by position", "", f"{own}({call})"
@@ -290,7 +290,7 @@ def _appended(text: str, function: ast.FunctionDef, truth: _Reference, call: str
     head = f"\n\n{_MARK}{told}\n# fmt: off\n"
     alias = f"{own} = {name}\n" if own != name else ""
     body = "".join(f"    {line}\n" for line in (*lines, body))
-    return f"{head}{alias}{helper}\ndef {ENTRY}({', '.join([*takes, '**others'])}):\n{body}"
+    return f"{head}{alias}{helper}\ndef {ENTRY}({', '.join([*takes, '**_others'])}):\n{body}"
 
 
 def _free(name: str, text: str) -> str:
