@@ -21,10 +21,13 @@ from roofsmith.analysis import figures as fmt
 from roofsmith.analysis.compare import LARGEST_RATIO
 from roofsmith.api.exporting import NOTHING_KEPT, how_fast
 from roofsmith.cli.root import cli
+from roofsmith.domain.arrays import ArraySpec
+from roofsmith.domain.description import WorkloadDescription
 from roofsmith.domain.kernel import Signature, SourceFile
+from roofsmith.errors import UsageError
 from roofsmith.report.summarize import summarize
 from roofsmith.report.summary import Ratio
-from roofsmith.targets.exports.forms import Winner, definition_of
+from roofsmith.targets.exports.forms import Winner, definition_of, kernelbench
 from roofsmith.targets.file import load_target_file
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -160,6 +163,109 @@ def test_a_module_doesnt_lose_gradients_in_silence(model_new: ModuleType) -> Non
         result.sum().backward()
     with torch.no_grad():
         assert not found(x).requires_grad
+
+
+NORMS = """import torch
+from torch import nn
+
+
+class Model(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.norm = nn.BatchNorm1d(width)
+        self.part = nn.Sequential(nn.ReLU(), nn.Dropout(0.5))
+        {mode}
+
+    def forward(self, x):
+        return self.part(self.norm(x))
+
+
+def get_inputs():
+    return [torch.randn(32, 48)]
+
+
+def get_init_inputs():
+    return [48]
+"""
+
+
+@pytest.mark.parametrize(
+    ("mode", "judged"),
+    [
+        pytest.param("self.eval()", False, marks=pytest.mark.whole, id="eval"),
+        pytest.param("self.part.eval()", True, id="train"),
+    ],
+)
+def test_a_module_computes_in_the_mode_that_was_judged_or_not_at_all(
+    mode: str, judged: bool, tmp_path: Path
+) -> None:
+    (tmp_path / "norms.py").write_text(NORMS.replace("{mode}", mode))
+    roofsmith("init", "--from-pytorch", tmp_path / "norms.py", "--output", tmp_path / "norms")
+    ended = tmp_path / "ended"
+    roofsmith(
+        "optimize", tmp_path / "norms", "--proposer", "none", "--budget-s", "30", "--output", ended
+    )
+    (file,) = exported(ended, "kernelbench", tmp_path / "k").glob("*.py")
+    module = loaded(file)
+    net, x = module.ModelNew(48), torch.randn(32, 48)
+    net.norm.running_mean.normal_()
+    if judged:
+        with pytest.warns(UserWarning, match="running_mean"):
+            found = net(x)
+    else:
+        found = net(x)
+    torch.testing.assert_close(found, module.Model.forward(net, x), rtol=1e-4, atol=1e-4)
+    for part in (net, net.norm):
+        part.train(not judged)
+        with pytest.raises(module.NotJudged, match="mode"):
+            net(x)
+        net.train(judged)
+        net.part.eval()
+    net.modes_judged.clear()
+    with pytest.raises(module.NotJudged, match="mode"):
+        net(x)
+
+
+def test_a_module_that_minds_no_mode_takes_any(model_new: ModuleType) -> None:
+    net, x = model_new.ModelNew(48), torch.randn(32, 48)
+    torch.testing.assert_close(net.eval()(x), net.train()(x))
+
+
+def test_inputs_are_what_they_mean_or_refused(model_new: ModuleType) -> None:
+    net, x = model_new.ModelNew(48).requires_grad_(requires_grad=False), torch.randn(48, 32)
+    truth = model_new.Model.forward
+    shifted = torch.randn(32 * 48 + 1)[1:].view(32, 48)
+    for one in (x.t(), torch.randn(1, 48).expand(32, 48), shifted):
+        torch.testing.assert_close(net(one), truth(net, one), rtol=1e-4, atol=1e-5)
+    negated = torch.imag(torch.randn(32, 48, dtype=torch.complex64).conj())
+    for strange in (x.t().double(), x.t().bfloat16(), torch.empty(32, 48, device="meta")):
+        with pytest.raises((model_new.NotJudged, NotImplementedError)):
+            net(strange)
+    torch.testing.assert_close(net(negated), truth(net, negated), rtol=1e-4, atol=1e-5)
+    with torch.autocast("cpu", torch.bfloat16), pytest.raises(model_new.NotJudged):
+        net(x.t())
+    with pytest.raises(model_new.NotJudged):
+        net.half()(x.t())
+
+
+@pytest.mark.parametrize(
+    "body", ["x.add_(1)\n    return x * 2", "return {'a': x * 2}", "return (x * 2,)"]
+)
+def test_a_module_that_returns_otherwise_isnt_stood_in_for(body: str, tmp_path: Path) -> None:
+    text = (
+        "import torch\n\n\nclass Model(torch.nn.Module):\n  def forward(self, x):\n    "
+        + body
+        + "\n\n\ndef get_inputs():\n    return [torch.randn(64)]\n"
+    )
+    (tmp_path / "m.py").write_text(text)
+    roofsmith("init", "--from-pytorch", tmp_path / "m.py", "--output", tmp_path / "m")
+    target = load_target_file(tmp_path / "m").target
+    role = "inout" if "add_" in body else "input"
+    x = ArraySpec(name="x", role=role, dtype="float32", shape=(64,))
+    described = WorkloadDescription((x,), {"N": 64}, None, None, None, None)
+    winner = Winner(target, target.baseline, Signature(parameters=()), {"N=64": described}, "")
+    with pytest.raises(UsageError):
+        kernelbench(winner)
 
 
 def test_a_campaign_that_kept_nothing_says_so(campaign: Path, tmp_path: Path) -> None:

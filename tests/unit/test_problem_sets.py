@@ -13,6 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from roofsmith.cli.root import cli
+from roofsmith.targets.file import load_target
 from roofsmith.targets.problem_sets.formats import READERS
 from roofsmith.targets.problem_sets.problem import (
     KernelProblem,
@@ -79,12 +80,89 @@ def test_shapes_that_take_most_time_are_judged_on(tmp_path: Path) -> None:
     assert "'rows': 20," in found.files["model.py"]
     assert "'rows': 12," not in found.files["model.py"]
     assert found.notes == ("8 of 20 shapes are judged on: 65% of the time in production",)
+    assert found.weights == tuple(2.0 * n for n in range(19, 11, -1))
+    shapes["19"] = {"call_count": float("nan"), "production_performance": performance}
+    shapes["18"]["call_count"] = 1e308
+    (tmp_path / "gate" / "metadata.json").write_text(json.dumps({"shapes": shapes}))
+    found = only("atrex-bench", tmp_path)
+    assert found.weights[0] == 1e12
+    shapes["18"] = {}
+    (tmp_path / "gate" / "shapes.json").write_text(json.dumps({"18": sizes["18"], "3": sizes["3"]}))
+    (tmp_path / "gate" / "metadata.json").write_text(json.dumps({"shapes": shapes}))
+    found = only("atrex-bench", tmp_path)
+    assert found.weights == ()
+    assert "18" in found.notes[0]
 
 
-def test_a_task_of_commands_says_what_to_type() -> None:
-    said = refused("agentkernelarena", SETS / "agentkernelarena")
-    assert "roofsmith init --repo" in said
-    assert "--benchmark 'python bench.py'" in said
+def test_a_task_of_commands_becomes_a_repository_s_target(tmp_path: Path) -> None:
+    output = tmp_path / "out"
+    ran = CliRunner().invoke(
+        cli, ["import", "agentkernelarena", str(SETS / "agentkernelarena"), "--output", str(output)]
+    )
+    assert ran.exit_code == 0, ran.output + ran.stderr
+    target = load_target(output / "t1")
+    assert target.command is not None
+    assert target.command.editable == ("kernel.py",)
+    assert target.command.test == "python test.py"
+    assert target.command.metric == "time_us"
+    assert json.loads((output / "t1" / "problem.json").read_text())["source"].endswith("t1")
+
+
+@pytest.mark.parametrize("file", ["../../out.py", "/etc/passwd", "gone.py", "link.py"])
+def test_files_of_a_task_lie_in_it(file: str, tmp_path: Path) -> None:
+    (tmp_path / "out.py").write_text("")
+    shutil.copytree(SETS / "agentkernelarena" / "t1", tmp_path / "a" / "t1")
+    (tmp_path / "a" / "t1" / "link.py").symlink_to(tmp_path / "out.py")
+    said = f"source_file_path: [{file}]\nperformance_command: [python bench.py]\n"
+    (tmp_path / "a" / "t1" / "config.yaml").write_text(said)
+    assert file in refused("agentkernelarena", tmp_path / "a")
+
+
+@pytest.mark.parametrize(
+    ("given", "call"),
+    [
+        ("x, size, 3", "(data_0, data_0.shape[0], 3)"),
+        ("[x, x], 2 * size // 2", "([data_0_0, data_0_1], data_0_0.shape[0])"),
+        ("x, 0.5, True, None, [1, 2], 'sum'", "(data_0, 0.5, True, None, [1, 2], 'sum')"),
+        ("x, float('inf'), float('nan')", '(data_0, float("inf"), float("nan"))'),
+    ],
+)
+def test_what_is_no_tensor_stays_among_the_inputs(given: str, call: str, tmp_path: Path) -> None:
+    import torch
+    from test_pytorch_files import read
+
+    found = generated(given, tmp_path)
+    torch.manual_seed(1)
+    program = read(found, name="ref_kernel")
+    assert program.call == call
+    assert [dims["N"] for dims in program.workloads] == [256, 64]
+
+
+@pytest.mark.parametrize("given", ["x, random.random()", "x, seed % 97", "object(), x"])
+def test_a_number_that_is_drawn_is_a_reason(given: str, tmp_path: Path) -> None:
+    from test_pytorch_files import read
+
+    from roofsmith.targets.pytorch.user_file import Refused
+
+    with pytest.raises(Refused):
+        read(generated(given, tmp_path), name="ref_kernel")
+
+
+def generated(given: str, folder: Path) -> Path:
+    """The module of a problem of gpu-mode's whose generator gives this."""
+    (folder / "task.yml").write_text(
+        "tests: [{size: 64, seed: 1}]\nbenchmarks: [{size: 256, seed: 3}]\n"
+    )
+    (folder / "reference.py").write_text(
+        "import random\nimport torch\n\n\ndef generate_input(size, seed):\n"
+        f"    torch.manual_seed(seed)\n    x = torch.randn(size)\n    return ({given})\n\n\n"
+        "def ref_kernel(data):\n    x = data[0] if torch.is_tensor(data[0]) else data[-1]\n"
+        "    return data[0][0] * 2 if isinstance(data[0], list) else x * 2\n"
+    )
+    found = only("gpu-mode", folder)
+    for name, text in found.files.items():
+        (folder / name).write_text(text)
+    return folder / "model.py"
 
 
 def definition(folder: Path, workload: object, **changed: object) -> Path:

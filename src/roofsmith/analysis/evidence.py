@@ -35,6 +35,8 @@ class Evidence:
     """Which class runs which kernel, where the candidate is such a dispatch."""
     ablates: bool = False
     """Whether the candidate leaves out a change that was kept, and promises no gain."""
+    is_weighed: bool = False
+    """Whether workloads count differently, as the comparison says then."""
     trusts_clock: bool = False
     """Whether somebody has said that a repository's benchmark may be believed, whatever candidates
     do to its clock."""
@@ -58,7 +60,7 @@ class Evidence:
     def where(self) -> str:
         """What should gain, for people."""
         aim = self.hypothesis.target_class
-        return "overall" if aim == "global" else aim
+        return f"overall{', by weight,' if self.is_weighed else ''}" if aim == "global" else aim
 
     @property
     def twice(self) -> tuple[Comparison | None, Comparison | None]:

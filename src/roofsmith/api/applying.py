@@ -7,6 +7,7 @@ from pathlib import Path
 
 from roofsmith.api.reading import read_campaign
 from roofsmith.domain.campaign import Campaign
+from roofsmith.domain.returning import written_back
 from roofsmith.errors import UsageError
 from roofsmith.report.next_steps import TakenHome, taken_home
 from roofsmith.store.files import replace as write_over
@@ -45,8 +46,9 @@ def apply_campaign(directory: Path, to: Path | None = None) -> Applied:
     if home is None:
         raise UsageError("nothing was kept: your files are the best that there is")
     root = to or _root(directory, campaign)
-    held = {source.path: source.text for source in campaign.incumbent.sources}
-    began = {source.path: source.text for source in campaign.started.target.baseline.sources}
+    target = campaign.started.target
+    held = {source.path: source.text for source in written_back(campaign.incumbent).sources}
+    began = {source.path: source.text for source in written_back(target.baseline).sources}
     changed = {one.path: root / one.path for one in home.files}
     last, began_with = campaign.incumbent.build, campaign.started.target.baseline.build
     build = changed_build(began_with, last) if home.build else ""

@@ -32,6 +32,7 @@ from roofsmith.api.wiring import (
 from roofsmith.config import Settings
 from roofsmith.domain.campaign import replay
 from roofsmith.domain.options import CampaignPlan, SessionLimits
+from roofsmith.domain.returning import told_of
 from roofsmith.domain.standing import limits_in_force
 from roofsmith.domain.target import LONGEST_NOTES, StopPolicy, Target, plain_name
 from roofsmith.engine.loop import Engine
@@ -195,7 +196,7 @@ def _start(
         ) as opened:
             _require_platform(target, opened, settings)
             name = plain_name(files.directory.name)
-            drawn = opened.draw_notes()
+            drawn = (*told_of(target.kernel.text), *opened.draw_notes())
             opened = opened.with_attainable(settings)
             found = _run(opened, files, proposer, settings, name, kernel_path, seen=seen)
             return replace(found, notes=(*drawn, *found.notes))

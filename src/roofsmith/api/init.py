@@ -37,6 +37,7 @@ from roofsmith.config import Settings
 from roofsmith.domain.kernel import Built, Candidate
 from roofsmith.domain.options import Subject
 from roofsmith.domain.outcome import BuildFailed, Failure
+from roofsmith.domain.returning import USUAL, told_of
 from roofsmith.domain.target import HOST_LANGUAGES, Target
 from roofsmith.errors import BadReferenceError, BaselineError, TargetError, UsageError
 from roofsmith.judge.gpu.oracle import GpuOracle
@@ -95,7 +96,8 @@ def initialize(
         BadReferenceError: the reference doesn't fit it.
     """
     text = read_text(subject.path, "kernel")
-    if subject.path.suffix == ".py" and "nn.Module" in text and "def run_kernel" not in text:
+    has_entry = subject.entry or any(f"def {name}(" in text for name in USUAL)
+    if subject.path.suffix == ".py" and "nn.Module" in text and not has_entry:
         raise UsageError(
             f"{subject.path} holds a PyTorch module and no kernel",
             hint=f"roofsmith init --from-pytorch {shlex.quote(str(subject.path))} --framework c"
@@ -147,7 +149,8 @@ def initialize(
                 require_fresh_inputs(oracle)
                 notes += (*draw_notes(target, oracle), *seed_notes(target, oracle))
                 wrong = tuple(_wrong(target, built, machine, oracle, observer))
-        return Written(write_target(path, text, force=force), (*sized, *notes), wrong)
+        told = told_of(target.kernel.text)
+        return Written(write_target(path, text, force=force), (*told, *sized, *notes), wrong)
 
 
 @contextmanager

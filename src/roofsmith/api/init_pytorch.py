@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import shlex
 import shutil
 from collections.abc import Iterator, Mapping
@@ -29,6 +30,7 @@ from roofsmith.ports import Observer
 from roofsmith.store.files import storage_errors, write_file
 from roofsmith.store.sources import imported_files, read_text, source_file
 from roofsmith.store.workload_text import parse_workload
+from roofsmith.targets.file import load_text
 from roofsmith.targets.init import write_target
 from roofsmith.targets.place import FILE_NAME
 from roofsmith.targets.pytorch.backends import (
@@ -67,6 +69,8 @@ class PyTorchFile:
     """What messages call it; None: its path."""
     atol: float | None = None
     """Of the problem set that it is from: what it allows where a result is zero."""
+    weights: tuple[float, ...] = ()
+    """Of each that `get_workloads` lists: how much it counts."""
 
     @property
     def target(self) -> str:
@@ -148,6 +152,18 @@ def initialize_pytorch(
             write_file(folder / name, text.encode("utf-8"))
         graph, path = found.computation.graph, folder / backend.file
         return _tried(wanted, program, kernel, graph, path, own, settings, observer)
+
+
+def _weights(
+    given: tuple[float, ...], program: PyTorchProgram, labels: tuple[str, ...]
+) -> dict[str, float]:
+    """How much workloads count, by label, where they don't count alike."""
+    found = {
+        label: sum(given[number] for number in numbers)
+        for label, numbers in zip(labels, program.listed, strict=False)
+        if given
+    }
+    return found if len({*found.values()}) > 1 and any(found.values()) else {}
 
 
 def _unwritten(
@@ -285,5 +301,10 @@ def _tried(
         text = target_text(subject, name=wanted.target, includes=includes, guesses=guesses)
         write_target(folder / FILE_NAME, text, force=True)
         notes, is_tried = (*notes, f"the kernel wasn't tried: {error.message}"), False
+    if weighs := _weights(wanted.weights, program, labels):
+        target = folder / FILE_NAME
+        text = f"{read_text(target, 'target')}\nweights: {json.dumps(weighs)}\n"
+        load_text(text, target)
+        write_target(target, text, force=True)
     files = tuple(sorted(one.name for one in folder.iterdir() if one.is_file()))
     return ImportedModel(folder, files, notes, wrong, is_tried)

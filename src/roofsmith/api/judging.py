@@ -24,6 +24,7 @@ from roofsmith.domain.comparison import Judgement
 from roofsmith.domain.kernel import Candidate, Language
 from roofsmith.domain.options import Judging, Subject
 from roofsmith.domain.outcome import Passed
+from roofsmith.domain.returning import told_of
 from roofsmith.domain.target import HOST_LANGUAGES, KeepPolicy, Target, default_keep
 from roofsmith.engine import records
 from roofsmith.errors import UsageError
@@ -67,7 +68,7 @@ def judge(
     with opened_against(
         incumbent, challenger.language, how.budget, settings, observer, (challenger,), begun
     ) as opened:
-        drawn = opened.draw_notes()
+        drawn = (*told_of(challenger.kernel.text), *opened.draw_notes())
         if not how.canary:
             found = judge_with(opened, challenger, **ways)
             return found.model_copy(update={"notes": (*drawn, *found.notes)})
@@ -167,7 +168,7 @@ def opened_against(
 def _challenger(path: Path, flags: str | None, against: Subject) -> Candidate:
     """A kernel file as a candidate: on its own, or in the place of a target's kernel."""
     if against.path.suffix in LANGUAGES:
-        return candidate_from(path, flags, against.entry)
+        return candidate_from(path, flags, against.entry, against.reference)
     target = target_of(against)
     if target.command is not None:
         raise UsageError(

@@ -16,6 +16,7 @@ from roofsmith.domain.measure import Measure
 from roofsmith.domain.outcome import Passed
 from roofsmith.domain.proposal import Hypothesis, Proposal
 from roofsmith.domain.refusal import BadAnswer
+from roofsmith.domain.returning import told_of
 from roofsmith.engine.diagnosing import owed_level
 from roofsmith.engine.loop import Engine
 from roofsmith.errors import UsageError
@@ -98,6 +99,7 @@ def looked(
         cited=len(evidence) + len(proposal.hypothesis.facts),
         stale=stale,
         remarks=(
+            *told_of(proposal.candidate.kernel.text),
             *why,
             *(() if bad is None else (f"refused as it is: {bad.detail}",)),
             *_in_the_way(engine, directory),

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from roofsmith.api.init_pytorch import PyTorchFile, initialize_pytorch
+from roofsmith.api.init_repository import RepositoryInit, initialize_repository
 from roofsmith.config import Settings
 from roofsmith.domain.modes import FirstLanguage
 from roofsmith.domain.target import plain_name
@@ -31,7 +32,7 @@ from roofsmith.store.files import storage_errors, write_file
 from roofsmith.store.git import Git, git_installed
 from roofsmith.targets.place import FILE_NAME
 from roofsmith.targets.problem_sets.formats import READERS
-from roofsmith.targets.problem_sets.problem import KernelProblem, Unread
+from roofsmith.targets.problem_sets.problem import CommandProblem, KernelProblem, Problem, Unread
 
 ABOUT = "problem.json"
 LONGEST_NAME = 100
@@ -115,7 +116,7 @@ def _free(name: str, taken: set[str]) -> str:
 
 
 def _imported(
-    found: KernelProblem,
+    found: Problem,
     name: str,
     origin: dict[str, str],
     wanted: ProblemSet,
@@ -131,6 +132,8 @@ def _imported(
             return ImportedProblem(name, reason=f"{directory} holds {known}; --output OTHER")
         return ImportedProblem(name, directory, notes=("it was there already",))
     is_ours = not was_there or (directory / ABOUT).exists()  # and a run was killed amid it
+    if isinstance(found, CommandProblem):
+        return _copied(found, name, origin, directory, settings, observer, is_ours=is_ours)
     scratch, made = scratch_directory("problem"), None
     try:
         if is_ours:
@@ -139,7 +142,7 @@ def _imported(
             write_file(scratch / file, text.encode("utf-8"))
         model = PyTorchFile(
             scratch / "model.py", found.entry, wanted.language, directory, target_name=name,
-            shown=found.origins["model.py"], atol=found.atol,
+            shown=found.origins["model.py"], atol=found.atol, weights=found.weights,
         )  # fmt: skip
         made = initialize_pytorch(model, settings, observer, force=force or is_ours)
     except ToolMissingError:
@@ -159,6 +162,42 @@ def _imported(
     )  # fmt: skip
 
 
+def _copied(
+    found: CommandProblem,
+    name: str,
+    origin: dict[str, str],
+    directory: Path,
+    settings: Settings,
+    observer: Observer,
+    *,
+    is_ours: bool,
+) -> ImportedProblem:
+    """A copy of a task's files, in a repository of its own, whose commands ran once."""
+    if not is_ours:
+        return ImportedProblem(name, reason=f"{directory} holds something; --output OTHER")
+    is_made = False
+    try:
+        shutil.rmtree(directory, ignore_errors=True)
+        shutil.copytree(found.folder, directory, symlinks=True, ignore=lambda *_: {".git"})
+        git = Git(directory, settings=("user.name=roofsmith", "user.email=roofsmith@localhost"))
+        git.run("init", "--quiet", "--template=", ".")
+        git.run("add", "--all", "--force")
+        git.run("commit", "--quiet", "--message", found.source)
+        (directory / ".git" / "info").mkdir(exist_ok=True)
+        write_file(directory / ".git" / "info" / "exclude", f"/{ABOUT}\n".encode())
+        _write_about(found, origin, directory)
+        wanted = RepositoryInit(directory, {"editable": found.editable, **found.commands}, name)
+        made = initialize_repository(wanted, True, settings, observer)
+        is_made = True
+    except (RoofsmithError, OSError) as why:
+        return ImportedProblem(name, reason=f"{why}".partition("\n")[0])
+    finally:
+        if not is_made:
+            shutil.rmtree(directory, ignore_errors=True)
+    guessed = tuple(f"{key} is a guess, from {why}" for key, why in made.guessed.items())
+    return ImportedProblem(name, directory, notes=(*guessed, *made.remarks))
+
+
 def _about_origins(found: KernelProblem, scratch: Path, error: RoofsmithError) -> str:
     """An error's words, about the set's files in place of those that were made of them."""
     said = error.message if error.hint is None else f"{error.message}; {error.hint}"
@@ -172,7 +211,7 @@ def _about_origins(found: KernelProblem, scratch: Path, error: RoofsmithError) -
 
 
 def _write_about(
-    found: KernelProblem, origin: dict[str, str], directory: Path, notes: tuple[str, ...] = ()
+    found: Problem, origin: dict[str, str], directory: Path, notes: tuple[str, ...] = ()
 ) -> None:
     """What a report says of where a problem is from, beside its target."""
     about = {

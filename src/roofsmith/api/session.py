@@ -36,6 +36,7 @@ from roofsmith.domain.options import SessionLimits, SubmittedChange
 from roofsmith.domain.profile import BottleneckKind
 from roofsmith.domain.proposal import Hypothesis, Proposal, RepairTask
 from roofsmith.domain.refusal import BadAnswer, Refusal, RefusalReason
+from roofsmith.domain.returning import told_of
 from roofsmith.domain.standing import limits_in_force
 from roofsmith.domain.target import StopPolicy
 from roofsmith.engine.diagnosing import owed_level
@@ -203,7 +204,8 @@ class Session:
             proposer=OUTSIDE,
         )
         keep_told(change, self._directory, candidate, before, target)
-        return replace(self._judged(proposal), remarks=remarks)
+        told = told_of(candidate.kernel.text)
+        return replace(self._judged(proposal), remarks=(*told, *remarks))
 
     def submit(
         self,

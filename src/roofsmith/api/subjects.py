@@ -17,6 +17,7 @@ from roofsmith.api.named import require_fitting
 from roofsmith.domain.kernel import BuildSpec, Candidate, Language, default_build, with_openmp
 from roofsmith.domain.options import Subject
 from roofsmith.domain.remark import Remark
+from roofsmith.domain.returning import called_in_place, returning_entry
 from roofsmith.domain.target import HOST_LANGUAGES, KeepPolicy, Target, default_keep, plain_name
 from roofsmith.domain.workload import Workload
 from roofsmith.errors import TargetError, UsageError
@@ -85,7 +86,7 @@ def _named(subject: Subject, keep: KeepPolicy | None) -> Target:
 
 
 def _from_kernel(subject: Subject, family: str | None, keep: KeepPolicy | None) -> Target:
-    candidate = candidate_from(subject.path, subject.flags, subject.entry)
+    candidate = candidate_from(subject.path, subject.flags, subject.entry, subject.reference)
     if subject.reference is None or not subject.workloads:
         missing = "--ref" if subject.reference is None else "--workload"
         raise UsageError(
@@ -194,12 +195,14 @@ def parse_workloads(texts: Sequence[str]) -> tuple[Workload, ...]:
     return tuple(parse_workload(text) for text in texts)
 
 
-def candidate_from(kernel: Path, flags: str | None, entry: str | None = None) -> Candidate:
+def candidate_from(
+    kernel: Path, flags: str | None, entry: str | None = None, reference: Path | None = None
+) -> Candidate:
     """One kernel file as a candidate, with the files beside it that it includes.
 
     Without flags it is built as its language usually is: C with `-O3 -march=native`, and
     `-fopenmp` where the source asks for it; CUDA with `-O3 -lineinfo`. Without an entry it is the
-    only function that may be one.
+    only function that may be one. With a reference, a module may return its results.
 
     Raises:
         TargetError: a file can't be read, or the kernel's suffix says no language.
@@ -208,12 +211,17 @@ def candidate_from(kernel: Path, flags: str | None, entry: str | None = None) ->
     language = language_of(kernel, text)
     includes = own_files(kernel)
     texts = (text, *(read_text(path, "include", may_be_empty=True) for path in includes))
-    return Candidate(
+    found = Candidate(
         language=language,
         sources=tuple(map(source_file, candidate_names([kernel, *includes]), texts)),
         build=build_for(language, text, flags),
         entry=entry or entry_in(language, text),
     )
+    if reference is None:
+        return found
+    called = called_in_place(text, language, read_text(reference, "reference"), entry)
+    is_ours = returning_entry(called) is not None
+    return found.with_kernel_text(called).model_copy(update={"entry": "solve"} if is_ours else {})
 
 
 def require_allowed(candidate: Candidate) -> None:

@@ -12,6 +12,7 @@ from roofsmith.domain.campaign import replay
 from roofsmith.domain.kernel import Candidate
 from roofsmith.domain.options import SubmittedChange
 from roofsmith.domain.refusal import Refusal
+from roofsmith.domain.returning import called_in_place
 from roofsmith.domain.target import Target
 from roofsmith.errors import LedgerError, UsageError
 from roofsmith.store.campaign_dir import LEDGER
@@ -61,6 +62,9 @@ def told_candidate(path: Path, flags: str | None, before: Candidate, target: Tar
             )
         return _in_its_line_ends(edited_candidate(path, target.command, before), before)
     text = in_line_ends_of(before.kernel.text, read_text(path, "kernel"))
+    text = called_in_place(
+        text, before.language, target.truth.text, before.entry, before.kernel.text
+    )
     build = build_for(before.language, text, flags, default=before.build)
     return before.with_kernel_text(text).with_build(build)
 

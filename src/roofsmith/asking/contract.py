@@ -8,6 +8,7 @@ from roofsmith.domain.command import CommandSpec
 from roofsmith.domain.comparison import ErrorReport
 from roofsmith.domain.dialects import DIALECTS
 from roofsmith.domain.kernel import MODULE_LANGUAGES, Signature
+from roofsmith.domain.returning import returning_entry
 from roofsmith.domain.target import HOST_LANGUAGES, Target
 
 _ONE = "Change one thing, so that the measurement says what it brought."
@@ -136,6 +137,7 @@ def _of_module(target: Target, signature: Signature | None) -> tuple[str, ...]:
         _ONE,
         f"Define `run_kernel(**inputs)` in {what}: it takes the inputs by the names that the"
         " reference's `setup` gives them, returns nothing and fills the outputs in place.",
+        *_returned(target.kernel.text),
         *_parameters(signature),
         f"Leave `setup` as it is, where the file has one. {_WRITTEN}",
         "Work in the current stream. `@triton.autotune` is fine; what it tries before a"
@@ -145,6 +147,16 @@ def _of_module(target: Target, signature: Signature | None) -> tuple[str, ...]:
         _precision(target),
         _ALONE,
         *_custom(target),
+    )
+
+
+def _returned(text: str) -> tuple[str, ...]:
+    name = returning_entry(text)
+    if name is None:
+        return ()
+    return (
+        f"Here the file's last lines are such a `run_kernel`, which calls `{name}`: change"
+        f" `{name}` and what it uses, and leave those lines as they are, or out.",
     )
 
 

@@ -11,6 +11,7 @@ from roofsmith.analysis.heard import time_intervals
 from roofsmith.analysis.regressions import regressions_in_a_row
 from roofsmith.analysis.spending import spent_s
 from roofsmith.analysis.stagnation import library_directions, open_directions
+from roofsmith.analysis.weights import shares
 from roofsmith.domain.campaign import Campaign
 from roofsmith.domain.ending import StopCode
 from roofsmith.domain.standing import limits_in_force
@@ -49,6 +50,7 @@ def workload_rows(brief: Brief) -> list[dict[str, Any]]:
     dims = {w.label: w.dims for w in campaign.started.target.workloads}
     classes = {label: found.name for found in brief.classes for label in found.workloads}
     intervals, total = incumbent_intervals(campaign), sum(times.values())
+    weights = shares(campaign.started.target)
     rows = []
     for number, bound in enumerate(brief.bounds, start=1):
         recorded, floor = times.get(bound.workload), bound.floor_time_s
@@ -68,7 +70,11 @@ def workload_rows(brief: Brief) -> list[dict[str, Any]]:
                 if floor is None or goal.roofline_fraction is None
                 else (bound.attainable_s or floor) / goal.roofline_fraction,
                 "roofline_fraction": floor / recorded if floor is not None and recorded else None,
-                "share": recorded / total if recorded and measure.is_time and total else None,
+                "share": weights[bound.workload]
+                if bound.workload in weights
+                else recorded / total
+                if recorded and measure.is_time and total
+                else None,
                 "limiter": "bytes only" if bound.bytes_only else bound.limiter,
                 "working_set": bound.place,
             }

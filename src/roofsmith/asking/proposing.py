@@ -15,7 +15,8 @@ from roofsmith.domain.campaign import Round
 from roofsmith.domain.kernel import BuildSpec, Candidate, SourceFile, with_openmp
 from roofsmith.domain.proposal import Hypothesis, Proposal
 from roofsmith.domain.refusal import BadAnswer, RefusalReason
-from roofsmith.errors import RoofsmithError, UsageError
+from roofsmith.domain.returning import called_in_place
+from roofsmith.errors import RoofsmithError, TargetError, UsageError
 from roofsmith.ports import Brief, Proposer, Screen
 from roofsmith.redaction import Redaction
 
@@ -100,8 +101,24 @@ def _made(answer: Answer, brief: Brief) -> Candidate:
             SourceFile(path=source.path, text=made.get(source.path, source.text))
             for source in before.sources
         )
-        after = before.model_copy(update={"sources": sources})
+        after = _called(before.model_copy(update={"sources": sources}), before, brief)
     return after.with_build(_build(answer, after))
+
+
+def _called(after: Candidate, before: Candidate, brief: Brief) -> Candidate:
+    """A module that may return its results, as it is called."""
+    target = brief.campaign.started.target
+    if target.command is not None:
+        return after
+    try:
+        return after.with_kernel_text(
+            called_in_place(
+                after.kernel.text, after.language, target.truth.text, before.entry,
+                before.kernel.text,
+            )
+        )  # fmt: skip
+    except TargetError as error:
+        raise _WrongError("malformed", f"{error.message}: {error.hint}") from error
 
 
 def _build(answer: Answer, after: Candidate) -> BuildSpec:

@@ -58,6 +58,10 @@ def plain_name(text: str) -> str:
     return re.sub(r"[^A-Za-z0-9_.-]+", "-", text).strip("._-") or "target"
 
 
+MOST_WEIGHT = 1e12
+"""Chosen: sums of such, and their shares, are exact enough."""
+
+
 class Tolerance(Described):
     """How far an output may be from the float64 reference.
 
@@ -204,6 +208,9 @@ class Target(Described):
     """Of a command target: the repository, and what is run there."""
     workloads: tuple[Workload, ...] = ()
     """At least one. Those of a command target are the rows of its benchmark; empty until it ran."""
+    weights: dict[str, float] = Field(default_factory=dict)
+    """How much a workload counts in means and decisions, by its label: its share of the time that
+    all take in use; 1 where nobody says. With 0 kernels only have to be right on it."""
     unscored: tuple[Workload, ...] = ()
     """Workloads that were given, too, and whose inputs can't vary, as with one bin: kernels must be
     right on them, and nobody would notice one that remembers its result there."""
@@ -298,6 +305,20 @@ class Target(Described):
         return self
 
     @model_validator(mode="after")
+    def _weighs_something(self) -> Target:
+        for label, weight in self.weights.items():
+            if not 0 <= weight <= MOST_WEIGHT:
+                raise ValueError(f"weights: {label} counts {weight:g}; from 0 to {MOST_WEIGHT:g}")
+        known = {one.label: one for one in (*self.workloads, *self.unscored)}
+        if strange := [label for label in self.weights if label not in known]:
+            raise ValueError(f"weights: there is no workload {strange[0]}: {', '.join(known)}")
+        if self.command is not None and self.weights:
+            raise ValueError("weights are for kernels; a repository's metric says what counts")
+        if self.workloads and not any(self.weights.get(w.label, 1.0) for w in self.workloads):
+            raise ValueError("weights: no workload counts anything")
+        return self
+
+    @model_validator(mode="after")
     def _distinct_workloads(self) -> Target:
         labels = [workload.label for workload in self.workloads]
         twice = {label for label in labels if labels.count(label) > 1}
@@ -321,7 +342,7 @@ class Target(Described):
             del document["notes"]
         for key in (
             "unscored", "learn", "branch", "gpu_wiki", "references", "reference_files",
-            "definition",
+            "definition", "weights",
         ):  # fmt: skip
             if not document[key]:
                 del document[key]

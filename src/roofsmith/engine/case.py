@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from roofsmith.analysis.evidence import Evidence
 from roofsmith.analysis.heard import first_look
 from roofsmith.analysis.skew import uneven_workloads
+from roofsmith.analysis.weights import by_weight
 from roofsmith.domain.campaign import Campaign, Round
 from roofsmith.domain.comparison import Judgement
 from roofsmith.domain.finding import Finding
@@ -53,9 +54,14 @@ class Case:
         grounds = self.campaign.grounds(self.judgement.validation)
         command = grounds.target.command
         winners, dispatch = made_for(self.campaign, self.splits, self.dims)
+        found, target = self.judgement, grounds.target
+        measured = found.confirmation or found.samples
+        counted = by_weight(found.comparison, target, measured, found.clock)
         return Evidence(
-            judgement=self.judgement,
-            first=first_look(self.judgement, grounds),
+            judgement=found
+            if not target.weights
+            else found.model_copy(update={"comparison": counted}),
+            first=by_weight(first_look(found, grounds), target, found.samples),
             hypothesis=self.hypothesis,
             policy=grounds.target.keep,
             profiles=profiles_of(self.campaign, self.seen),
@@ -63,6 +69,7 @@ class Case:
             winners=winners,
             dispatch=dispatch,
             ablates=self.ablates is not None,
+            is_weighed=bool(target.weights),
             trusts_clock=command is not None and command.trusts_clock,
             findings=self.findings,
         )

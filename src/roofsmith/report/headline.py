@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from roofsmith.analysis import figures as fmt
 from roofsmith.analysis.bounds import waiting_of
 from roofsmith.analysis.compare import is_open
 from roofsmith.analysis.fractions import attainable_name, attainable_share
+from roofsmith.analysis.weights import shares
 from roofsmith.domain.bound import Bound
 from roofsmith.domain.campaign import Campaign
 from roofsmith.domain.comparison import Judgement
@@ -96,10 +98,29 @@ def _sentences(campaign: Campaign, summary: Summary) -> Iterator[str]:
             f"That is {fmt.share(share, started.bytes_only)} of the {attainable_name(bounds)}:"
             " what a copy of the same bytes reaches under the judge's conditions."
         )
+    yield from _by_weight(campaign, summary)
     if unscored := campaign.started.target.unscored:
         labels = ", ".join(workload.label for workload in unscored)
         yield f"Checked and not timed, since their inputs can't vary: {labels}."
     yield from _beyond(campaign, summary)
+
+
+def _by_weight(campaign: Campaign, summary: Summary) -> Iterator[str]:
+    """What it comes to where workloads count differently, and the part of each class in it."""
+    weights = shares(campaign.started.target)
+    ratios = {one.label: one.speedup.value for one in summary.workloads if one.speedup is not None}
+    if not weights or not weights.keys() <= ratios.keys():
+        return
+    mean = math.exp(sum(share * math.log(ratios[label]) for label, share in weights.items()))
+    left = sum(share / ratios[label] for label, share in weights.items())
+    yield (
+        f"Each workload counts alike there; by weight it is {fmt.speedup(mean)}, and all of the"
+        f" time that the weights are shares of gets {fmt.speedup(1 / left)} faster."
+    )
+    for one in campaign.classes if len(campaign.classes) > 1 else ():
+        share = sum(weights.get(label, 0.0) for label in one.workloads)
+        most = f", at most {fmt.speedup(1 / (1 - share))} of the whole" if share < 1 else ""
+        yield f"{one.name} is {share:.0%} of that time{most}."
 
 
 def _why_open(found: Judgement | None) -> str:

@@ -17,6 +17,7 @@ from roofsmith.domain.category import Category
 from roofsmith.domain.outcome import Cheated
 from roofsmith.domain.profile import Bottleneck, Profile
 from roofsmith.domain.refusal import PASSES, Refusal, RefusalReason
+from roofsmith.domain.returning import written_back
 from roofsmith.domain.standing import limits_in_force
 from roofsmith.domain.target import StopPolicy, Target
 from roofsmith.report.diffs import BUILD_PATH, FileDiff, candidate_diff
@@ -370,7 +371,7 @@ def taken_home(campaign: Campaign) -> TakenHome | None:
     if not campaign.kept:
         return None
     target, last = campaign.started.target, campaign.kept[-1]
-    diffs = candidate_diff(target.baseline, last.candidate)
+    diffs = candidate_diff(written_back(target.baseline), written_back(last.candidate))
     return TakenHome(
         snapshot=f"rounds/round-{last.round}/kernel_snapshot",
         files=tuple(diff for diff in diffs if diff.path != BUILD_PATH),

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from roofsmith.domain.kernel import SourceFile, default_build
+from roofsmith.domain.returning import called_in_place, returning_entry
 from roofsmith.domain.target import Target, default_keep, plain_name
 from roofsmith.errors import TargetError
 from roofsmith.store.sources import (
@@ -70,10 +71,12 @@ def load_text(text: str, path: Path, *, overrides: Mapping[str, Any] | None = No
     with located(document, "kernel"):
         kernel_text = read_text(kernel_path, "kernel")
         language = file.language or language_of(kernel_path, kernel_text)
-    texts = [kernel_text, *_include_texts(document, file, folder)]
     with located(document, "reference"):
         reference_path = folder / file.reference
         reference, *beside = reference_sources(reference_path, but=[kernel_path])
+    with located(document, "entry" if file.entry != "solve" else "kernel"):
+        called = called_in_place(kernel_text, language, reference.text, file.entry)
+    texts = [called, *_include_texts(document, file, folder)]
     with located(document, "includes" if file.includes else "kernel"):
         names = candidate_names([kernel_path, *(folder / name for name in file.includes)])
         kernel, *includes = map(source_file, names, texts)
@@ -88,8 +91,9 @@ def load_text(text: str, path: Path, *, overrides: Mapping[str, Any] | None = No
             reference=reference,
             reference_files=tuple(beside),
             workloads=file.workloads,
+            weights=file.weights,
             family=file.family,
-            entry=file.entry,
+            entry="solve" if returning_entry(called) else file.entry,
             build=over(default_build(language), file.build),
             threads=file.threads,
             ptr_size=file.ptr_size,

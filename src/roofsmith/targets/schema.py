@@ -96,6 +96,7 @@ class TargetFile(_OfFamily):
     reference: str
     includes: tuple[str, ...] = ()
     workloads: tuple[Workload, ...] = Field(min_length=1)
+    weights: dict[str, float] = Field(default_factory=dict)
     language: KernelLanguage | None = None
     family: str | None = None
     entry: str = "solve"

@@ -173,13 +173,15 @@ def _by_name(winner: Winner) -> str:
 
 def kernelbench(winner: Winner) -> Files:
     """KernelBench's form: `ModelNew` beside the problem's own `Model`."""
-    own = [text for text in _beside(winner).values() if "class Model" in text]
-    if not own:
+    reference = winner.target.truth.text
+    own = [text for text in _beside(winner).values() if re.search(r"^class Model\b", text, re.M)]
+    if not own or not re.search(r"\.Model\(", reference):
         raise UsageError(
             f"{winner.target.name} has no PyTorch module Model, which ModelNew stands in for",
             hint="--format torch-op, for kernels of any target",
         )
-    reference = winner.target.truth.text
+    _require_same_results(winner, reference)
+    state = re.search(r"^ +if key in (\[.*\]):$", reference, re.MULTILINE)
     weights = re.search(r"^WEIGHTS = \{.*?^\}\n", reference, re.MULTILINE | re.DOTALL)
     return {
         f"{winner.name}.py": _filled(
@@ -188,10 +190,30 @@ def kernelbench(winner: Winner) -> Files:
             kernel=run_text(winner),
             model=own[0].strip(),
             weights=weights.group() if weights else "WEIGHTS = {}",
+            state=state[1] if state else "[]",
+            names_modes=re.search(r"\b(training|getattr)\b", own[0]) is not None,
             init_inputs=_init_inputs(reference, own[0]),
             forward_inputs=_forward_inputs(winner, reference),
         )
     }
+
+
+def _require_same_results(winner: Winner, reference: str) -> None:
+    """See that the kernel's results, in order, are what Model returns.
+
+    Raises:
+        UsageError: they aren't.
+    """
+    paths = re.findall(r"^ +\w+\.copy_\(result(.*)\)$", reference, re.MULTILINE)
+    if any(one.role == "inout" for one in winner.arrays):
+        why = "changes its inputs"
+    elif paths != [""] and (
+        len(paths) == 1 or paths != [f"[{index}]" for index in range(len(paths))]
+    ):
+        why = f"returns results as {', '.join(paths)}, which ModelNew doesn't"
+    else:
+        return
+    raise UsageError(f"{winner.target.name}: Model {why}", hint="--format torch-op")
 
 
 def _init_inputs(reference: str, model: str) -> str:

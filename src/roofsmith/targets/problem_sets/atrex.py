@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from roofsmith.domain.target import MOST_WEIGHT
 from roofsmith.errors import TargetError
 from roofsmith.store.sources import read_text
 from roofsmith.targets.problem_sets.problem import (
@@ -65,6 +66,10 @@ def _problem(file: Path) -> KernelProblem | Unread:
             f"{len(judged)} of {len(alike)} shapes are judged on"
             + (f": {share:.0%} of the time in production" if share else "")
         )
+    is_counted = {key: _is_counted(metadata, key) for key in judged}
+    if any(is_counted.values()) and not all(is_counted.values()):
+        unknown = next(key for key, known in is_counted.items() if not known)
+        notes.append(f"nobody counted the time of shape {unknown}: all shapes count alike")
     weight = _number(metadata.get("importance_score"), 1.0)
     return KernelProblem(
         name=folder.name,
@@ -78,19 +83,29 @@ def _problem(file: Path) -> KernelProblem | Unread:
         },
         entry="Model", source=f"Atrex-Bench {folder.name}",
         weight=weight, notes=tuple(notes),
+        weights=tuple(time[key] for key in judged) if all(is_counted.values()) else (),
     )  # fmt: skip
 
 
 def _number(value: object, otherwise: float) -> float:
     is_one = isinstance(value, (int, float)) and 0 <= value < math.inf
-    return float(value) if is_one else otherwise  # type: ignore[arg-type]
+    return min(float(value), MOST_WEIGHT) if is_one else otherwise  # type: ignore[arg-type]
 
 
 def _time(metadata: Mapping[str, Any], key: str) -> float:
     """That a shape takes in production: calls by the time of one, as far as somebody counted."""
+    calls, once = _counted(metadata, key)
+    return min(_number(calls, 0.0) * _number(once, 0.0), MOST_WEIGHT)
+
+
+def _is_counted(metadata: Mapping[str, Any], key: str) -> bool:
+    return all(_number(one, -1.0) >= 0 for one in _counted(metadata, key))
+
+
+def _counted(metadata: Mapping[str, Any], key: str) -> tuple[object, object]:
+    """Calls of a shape, and the time of one."""
     said = metadata.get("shapes", {}).get(key, {})
-    once = said.get("production_performance", {}).get("performance_us")
-    return _number(said.get("call_count"), 0.0) * _number(once, 0.0)
+    return said.get("call_count"), said.get("production_performance", {}).get("performance_us")
 
 
 def _module(made: dict[str, Any], cases: list[dict[str, Any]]) -> str:

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Final
 
 from roofsmith.targets.problem_sets import atrex, definitions, gpu_mode, kernel_arena, kernelbench
-from roofsmith.targets.problem_sets.problem import KernelProblem, Unread
+from roofsmith.targets.problem_sets.problem import Problem, Unread
 
-READERS: Final[Mapping[str, Callable[[Path], Iterator[KernelProblem | Unread]]]] = {
+READERS: Final[Mapping[str, Callable[[Path], Iterator[Problem | Unread]]]] = {
     "kernelbench": kernelbench.read,
     "sol-execbench": definitions.read,
     "flashinfer": definitions.read,

@@ -2,44 +2,45 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from roofsmith.store.sources import read_text
-from roofsmith.targets.problem_sets.problem import KernelProblem, Unread, tried, yaml_mapping
+from roofsmith.targets.problem_sets.problem import CommandProblem, Unread, tried, yaml_mapping
+
+COMMANDS = {
+    "build": "compile_command", "test": "correctness_command", "benchmark": "performance_command",
+}  # fmt: skip
 
 
-def read(place: Path) -> Iterator[KernelProblem | Unread]:
-    """No problem that can be written as one kernel: of each task the command that takes it."""
+def read(place: Path) -> Iterator[CommandProblem | Unread]:
+    """The tasks of a folder and those below it."""
     tasks = sorted(place.rglob("config.yaml")) if place.is_dir() else [place]
     for task in tasks:
-        yield tried(task.parent.name, partial(_told, task))
+        yield tried(task.parent.name, partial(_problem, task))
 
 
-def _told(task: Path) -> Unread:
-    command = _command(yaml_mapping(read_text(task, "task")), task.parent)
-    return Unread(
-        name=task.parent.name,
-        reason=f"a task of commands is a repository's: {command}"
-        if command else f"{task} names no source_file_path and performance_command",
+def _problem(task: Path) -> CommandProblem | Unread:
+    said, folder = yaml_mapping(read_text(task, "task")), task.parent
+    files = _listed(said, "source_file_path")
+    commands = {key: " && ".join(_listed(said, name)) for key, name in COMMANDS.items()}
+    if not files or not commands["benchmark"]:
+        reason = f"{task} names no source_file_path and performance_command"
+        return Unread(name=folder.name, reason=reason)
+    for file in files:
+        if not (folder / file).resolve().is_relative_to(folder.resolve()):
+            return Unread(name=folder.name, reason=f"{task}: {file} lies outside its folder")
+        if not (folder / file).is_file():
+            return Unread(name=folder.name, reason=f"{task}: {file} isn't there")
+    return CommandProblem(
+        name=folder.name, folder=str(folder), editable=tuple(files),
+        commands={key: text for key, text in commands.items() if text},
+        source=f"AgentKernelArena {said.get('task_type') or 'task'} {folder.name}",
     )  # fmt: skip
 
 
-def _command(said: dict[str, Any], folder: Path) -> str | None:
-    def listed(key: str) -> list[str]:
-        value = said.get(key) or []
-        return [str(one) for one in value] if isinstance(value, list) else [str(value)]
-
-    files, bench = listed("source_file_path"), listed("performance_command")
-    if not files or not bench:
-        return None
-    words = ["roofsmith", "init", "--repo", str(folder)]
-    for file in files:
-        words += ["--editable", file]
-    for option, key in (("--build", "compile_command"), ("--test", "correctness_command")):
-        if commands := listed(key):
-            words += [option, " && ".join(commands)]
-    return shlex.join([*words, "--benchmark", " && ".join(bench)])
+def _listed(said: dict[str, Any], key: str) -> list[str]:
+    value = said.get(key) or []
+    return [str(one) for one in value] if isinstance(value, list) else [str(value)]

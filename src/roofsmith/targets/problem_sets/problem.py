@@ -8,7 +8,7 @@ import keyword
 import tokenize
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeVar
 
 import yaml
 
@@ -58,7 +58,27 @@ class KernelProblem(Value):
     """What it allows where a result is zero."""
     weight: float = 1.0
     """How much the problem counts among those of its set."""
+    weights: tuple[float, ...] = ()
+    """Of each workload that `get_workloads` lists; empty: all count alike."""
     notes: tuple[str, ...] = ()
+
+
+class CommandProblem(Value):
+    """A task of files and commands, as a repository's are."""
+
+    name: str
+    folder: str
+    editable: tuple[str, ...]
+    commands: dict[str, str]
+    """`build`, `test` and `benchmark`, those that there are."""
+    source: str
+    tolerance: str = ""
+    weight: float = 1.0
+    notes: tuple[str, ...] = ()
+
+
+Problem = KernelProblem | CommandProblem
+_Read = TypeVar("_Read", KernelProblem, CommandProblem)
 
 
 class Unread(Value):
@@ -68,7 +88,7 @@ class Unread(Value):
     reason: str
 
 
-def tried(name: str, read: Callable[[], KernelProblem | Unread]) -> KernelProblem | Unread:
+def tried(name: str, read: Callable[[], _Read | Unread]) -> _Read | Unread:
     """A problem, or why it can't be had: nothing in a set's files is sure to be what it should."""
     try:
         return read()

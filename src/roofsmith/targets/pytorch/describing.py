@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -141,19 +142,23 @@ def read_program(request: PyTorchRequest) -> PyTorchProgram:
             f"{file.shown}: get_inputs() gives no tensor", "return what it is called with"
         )
     looker = Looker(file, callee, given)
+    if (getter := file.getter("get_workloads")) is not None:
+        with file.blaming("get_workloads()"):
+            looker.find_sizes(getter())
     first = looker.seen({leaf.path: tuple(leaf.tensor.shape) for leaf in looker.inputs})
     sizes = find_sizes(looker, names)
     shapes = result_shapes(sizes, first)
-    workloads, notes, own = _workloads(request, sizes, first)
+    workloads, notes, own, numbers = _workloads(request, sizes, first)
     weights = _weight_names(callee, {*names.values(), *sizes.given})
     taken = {*names.values(), *sizes.given, *weights.values()}
     state, told = _state(looker, callee, sizes, first)
     inputs = tuple(_inputs(looker, names, sizes, first))
+    sized = {path: f"{names[of]}.shape[{axis}]" for path, (of, axis) in looker.sizes.items()}
     told += degenerate(looker, callee, sizes, first, inputs, request.atol)
     return PyTorchProgram(
         module=file.module.__name__, name=name, kind=callee.kind,
         init_inputs=callee.init_inputs,
-        call=_call(given, names),
+        call=_call(given, {**names, **sized}),
         inputs=inputs,
         weights=tuple(
             GivenInput(name=flat, dtype=_kind(callee.weights[key]), weight=key,
@@ -165,7 +170,7 @@ def read_program(request: PyTorchRequest) -> PyTorchProgram:
         state=tuple(state), held=callee.held, is_narrow=_is_narrow(looker, sizes),
         draws_itself=draws_itself, dims=sizes.given,
         workloads=tuple(workloads), own=tuple(own) if draws_itself else (),
-        notes=(*notes, *told),
+        listed=tuple(numbers), notes=(*notes, *told),
     )  # fmt: skip
 
 
@@ -299,6 +304,8 @@ def _call(given: Any, names: Mapping[str, str]) -> str:
             if isinstance(value, list):
                 return f"[{inner}]"
             return f"({inner}{',' if len(value) == 1 else ''})"
+        if isinstance(value, float) and not math.isfinite(value):
+            return f'float("{value}")'
         if isinstance(value, PLAIN):
             return repr(value)
         raise Refused(
@@ -313,12 +320,17 @@ def _call(given: Any, names: Mapping[str, str]) -> str:
     return told(given, "")
 
 
-def _workloads(
-    request: PyTorchRequest, sizes: Sizes, first: SeenModel
-) -> tuple[list[dict[str, int]], list[str], list[tuple[int, dict[str, int]]]]:
-    """Sizes that kernels are judged on, what is said about them, and those that the file draws."""
+_Listed = tuple[
+    list[dict[str, int]], list[str], list[tuple[int, dict[str, int]]], list[tuple[int, ...]]
+]
+"""Sizes that kernels are judged on, what is said about them, those that the file draws, and which
+of its list each is."""
+
+
+def _workloads(request: PyTorchRequest, sizes: Sizes, first: SeenModel) -> _Listed:
+    """The sizes that were asked for, that the file lists, or that follow from its inputs."""
     if request.workloads:
-        return [_asked(sizes, dims) for dims in request.workloads], [], []
+        return [_asked(sizes, dims) for dims in request.workloads], [], [], []
 
     def is_too_much(seen: SeenModel) -> bool:
         return seen.flops > request.most_flop or seen.moved_bytes > request.most_bytes
@@ -338,12 +350,10 @@ def _workloads(
     other = other_workload(sizes, dims)
     if other is None:
         notes.append("no size of its inputs may be another: there is one workload")
-    return [dims, *([other] if other else [])], notes, []
+    return [dims, *([other] if other else [])], notes, [], []
 
 
-def _listed(
-    sizes: Sizes, is_too_much: Callable[[SeenModel], bool]
-) -> tuple[list[dict[str, int]], list[str], list[tuple[int, dict[str, int]]]] | None:
+def _listed(sizes: Sizes, is_too_much: Callable[[SeenModel], bool]) -> _Listed | None:
     """The sizes of what `get_workloads` gives, each like `get_inputs`; None where there is none."""
     file = sizes.looker.file
     getter = file.getter("get_workloads")
@@ -352,6 +362,7 @@ def _listed(
     found: list[dict[str, int]] = []
     notes: list[str] = []
     own: list[tuple[int, dict[str, int]]] = []
+    numbers: list[tuple[int, ...]] = []
     with file.blaming("get_workloads()"):
         listed = getter()
         for number, given in enumerate(listed, 1):
@@ -369,13 +380,15 @@ def _listed(
                 own.append((number - 1, dims))
             if smaller in found:
                 notes.append(f"workload {number} has the sizes of another")
+                numbers[found.index(smaller)] += (number - 1,)
             else:
                 found.append(smaller)
+                numbers.append((number - 1,))
     if not found:
         raise Refused(
             f"{file.shown}: get_workloads() gives nothing to judge on", next(iter(notes), None)
         )
-    return found, notes, own
+    return found, notes, own, numbers
 
 
 def _draws(getter: Callable[[], Any], number: int) -> bool:

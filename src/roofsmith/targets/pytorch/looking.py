@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from math import prod
@@ -127,6 +127,28 @@ class Looker:
     def __init__(self, file: UserFile, callee: Callee, given: Any) -> None:
         self.file, self._callee, self._given = file, callee, given
         self.inputs = [Leaf(path, one) for path, one in leaves(given) if torch.is_tensor(one)]
+        self.sizes: dict[str, tuple[str, int]] = {}
+        """Paths of whole numbers that are an input's size: that input's, and the axis."""
+
+    def find_sizes(self, listed: Iterable[Any]) -> None:
+        """Find numbers that are a size in each of some other inputs, and differ between them."""
+        own = dict(leaves(self._given))
+        alike = {
+            path: [(one.path, axis) for one in self.inputs for axis in range(one.tensor.dim())]
+            for path, one in own.items() if type(one) is int
+        }  # fmt: skip
+        if not alike:
+            return
+        others = [own, *(dict(leaves(one)) for one in listed)]
+        others = [one for one in others if one.keys() == own.keys()]
+        for path, places in alike.items():
+            found = [
+                (of, axis) for of, axis in places
+                if all(torch.is_tensor(one[of]) and one[path] == _size(one[of], axis)
+                       for one in others)
+            ]  # fmt: skip
+            if found and len({one[path] for one in others}) > 1:
+                self.sizes[path] = found[0]
 
     def shapes_of(self, given: Any) -> dict[str, tuple[int, ...]]:
         """The shapes of other inputs, by path.
@@ -139,7 +161,9 @@ class Looker:
             raise Refused("it isn't made of as many tensors and numbers as get_inputs() gives")
         for path, one in own.items():
             is_tensor = torch.is_tensor(one)
-            if is_tensor != torch.is_tensor(other[path]) or (not is_tensor and one != other[path]):
+            is_nan = str(one) == str(other[path]) == "nan"
+            is_same = path in self.sizes or is_nan or (not is_tensor and one == other[path])
+            if is_tensor != torch.is_tensor(other[path]) or not (is_tensor or is_same):
                 raise Refused(f"{path} is {other[path]!r}, of get_inputs() {one!r}")
             if is_tensor and one.dtype != other[path].dtype:
                 raise Refused(f"{path} is of {other[path].dtype}, of get_inputs() {one.dtype}")
@@ -169,9 +193,7 @@ class Looker:
                 for leaf in self.inputs
             }
             before = {path: one._version for path, one in made.items()}
-            given = pytree.tree_map_with_path(
-                lambda path, one: made.get(pytree.keystr(path), one), self._given
-            )
+            given = self.with_tensors(made)
             stored = {key: one._version for key, one in weights.items()}
             counter, watch = FlopCounterMode(display=False), _Watch(self.file)
             try:
@@ -236,8 +258,9 @@ class Looker:
 
     def with_tensors(self, made: Mapping[str, torch.Tensor]) -> Any:
         """What it is called with, these tensors in it."""
+        sizes = {path: made[of].shape[axis] for path, (of, axis) in self.sizes.items()}
         return pytree.tree_map_with_path(
-            lambda path, one: made.get(pytree.keystr(path), one), self._given
+            lambda path, one: {**made, **sizes}.get(pytree.keystr(path), one), self._given
         )
 
     def _refusal(self, error: Exception) -> Refused:
@@ -267,6 +290,10 @@ class Looker:
                 "return what it computes",
             )
         return found
+
+
+def _size(one: torch.Tensor, axis: int) -> int | None:
+    return one.shape[axis] if axis < one.dim() else None
 
 
 def _numbers(like: torch.Tensor, shape: tuple[int, ...], below: int | None) -> torch.Tensor:

@@ -99,4 +99,6 @@ class PyTorchProgram(Value):
     workloads: tuple[dict[str, int], ...]
     own: tuple[tuple[int, dict[str, int]], ...] = ()
     """Workloads that are drawn by the list of `get_workloads`: number in it, and sizes."""
+    listed: tuple[tuple[int, ...], ...] = ()
+    """Of each workload which numbers of the list of `get_workloads` have its sizes."""
     notes: tuple[str, ...] = ()

@@ -1,0 +1,5 @@
+def total(numbers):
+    found = 0
+    for one in numbers:
+        found += one
+    return found
