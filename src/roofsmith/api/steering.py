@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import signal
+from contextlib import suppress
 from pathlib import Path
 
 from roofsmith.api.reading import read_campaign
@@ -24,7 +25,8 @@ def stop(directory: Path, *, now: bool = False) -> str:
     """
     process = _process(directory)
     if now:
-        os.kill(process.pid, signal.SIGTERM)
+        with suppress(ProcessLookupError):  # it has just ended
+            os.kill(process.pid, signal.SIGTERM)
         return "it ends now; the round that was judged is judged again when it goes on"
     ask(directory, asked(directory).model_copy(update={"stop": True}))
     return "it ends after the round that it is at, once the kernel that holds was measured"
