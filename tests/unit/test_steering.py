@@ -26,7 +26,7 @@ def test_a_campaign_gets_more_rounds_and_ends_after_the_one_it_is_at(tmp_path: P
         with pytest.raises(UsageError, match="no limit is named"):
             api.limit(run.directory, SessionLimits())
         assert "max_iterations 8" in api.limit(run.directory, SessionLimits(max_iterations=8))
-        assert "budget_s 1e" in api.limit(run.directory, SessionLimits(budget_s=1e6))
+        assert "budget_s 1000000.0" in api.limit(run.directory, SessionLimits(budget_s=1e6))
         for _ in range(3):
             run.let_on()
             assert run.is_asking()
@@ -59,8 +59,9 @@ def post(site: Site, path: str, body: object, **headers: str) -> tuple[int, str]
     line, answer = site.ask(
         site.root + path, "POST", json.dumps(body), **{"Content-Type": "application/json"} | headers
     )
-    with line:
-        return answer.status, answer.read().decode()
+    text = answer.read().decode()
+    line.close()
+    return answer.status, text
 
 
 def test_only_a_page_of_a_server_that_may_steers_a_campaign(tmp_path: Path) -> None:

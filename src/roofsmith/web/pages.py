@@ -74,6 +74,10 @@ def pages(
         page = environment.get_template(f"{template}.html.j2").render(d=found, root=root)
         return HTMLResponse(page, status)
 
+    def plain(found: str | BrokenEntry) -> Response:
+        text = found.reason if isinstance(found, BrokenEntry) else found
+        return Response(text.encode("utf-8", "backslashreplace"), media_type="text/plain")
+
     def refusal(request: Request, status: int, why: str) -> Response:
         if request.method == "POST" or request.url.path.endswith("/json"):
             return JSONResponse({"reason": why}, status)
@@ -136,9 +140,7 @@ def pages(
 
     @app.get("/campaign/{id_}/round/{number}/{to}.diff")
     def difference(id_: str, number: int, to: Literal["parent", "start"]) -> Response:
-        found = shown.difference(id_, number, whole=to == "start")
-        text = found.reason if isinstance(found, BrokenEntry) else found
-        return Response(text.encode("utf-8", "backslashreplace"), media_type="text/plain")
+        return plain(shown.difference(id_, number, whole=to == "start"))
 
     @app.get("/suite/{id_}")
     @app.get("/suite/{id_}/json")
@@ -147,9 +149,7 @@ def pages(
 
     @app.get("/campaign/{id_}/file/{number}")
     def file(id_: str, number: int) -> Response:
-        found = shown.text(id_, number)
-        text = found.reason if isinstance(found, BrokenEntry) else found
-        return Response(text.encode("utf-8", "backslashreplace"), media_type="text/plain")
+        return plain(shown.text(id_, number))
 
     @app.get("/campaign/{id_}/report.html")
     def report(id_: str) -> Response:
