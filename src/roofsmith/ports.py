@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Generic, Literal, Protocol, TypeAlias, TypeVar
 
 from roofsmith.domain.comparison import Judgement
+from roofsmith.domain.ending import Asked
 
 if TYPE_CHECKING:  # NumPy and the nouns take a tenth of a second each, which not all commands have
     import numpy as np
@@ -679,6 +680,10 @@ class CampaignFiles(Protocol):
         Raises:
             StorageError: a note can't be read.
         """
+        ...
+
+    def asked(self) -> Asked:
+        """What somebody asked of the campaign since the last call."""
         ...
 
 

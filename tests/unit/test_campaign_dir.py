@@ -15,10 +15,11 @@ from pathlib import Path
 import pytest
 from campaign_builder import softmax_campaign
 
+from roofsmith.domain.ending import Asked
 from roofsmith.errors import CampaignBusyError, StorageError, UsageError
 from roofsmith.report.campaign_files import render_campaign
 from roofsmith.store import campaign_dir
-from roofsmith.store.campaign_dir import CampaignDirectory
+from roofsmith.store.campaign_dir import ASKED, CampaignDirectory, ask, asked
 from roofsmith.store.ledger import JsonlLedger
 from roofsmith.testing.store import example_events
 
@@ -331,3 +332,21 @@ def test_a_file_in_the_place_of_the_directory_is_named(tmp_path: Path) -> None:
     with pytest.raises(StorageError) as error:
         CampaignDirectory.create(tmp_path / "taken")
     assert "file of that name" in (error.value.hint or "")
+
+
+def test_what_is_asked_of_a_campaign_is_told_once_and_only_to_the_process_it_was_meant_for(
+    root: Path,
+) -> None:
+    with CampaignDirectory.create(root) as files:
+        start_records(root)
+        assert files.asked() == Asked()
+        ask(root, Asked(stop=True))
+        assert asked(root).stop
+        assert files.asked().stop
+        (root / ASKED).write_text("anything")
+        assert files.asked() == Asked()
+        ask(root, Asked(stop=True))
+        with CampaignDirectory.beside(root):
+            assert asked(root).stop
+    with CampaignDirectory.open(root) as files:
+        assert files.asked() == Asked()

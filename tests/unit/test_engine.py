@@ -15,10 +15,12 @@ from roofsmith.domain.artifact import Artifact
 from roofsmith.domain.campaign import Baseline, Campaign, Profiled, Round, Started, Stopped
 from roofsmith.domain.command import CommandSpec
 from roofsmith.domain.comparison import Judgement
+from roofsmith.domain.ending import Asked
 from roofsmith.domain.kernel import BuildSpec, Built, Candidate, Signature, SourceFile
 from roofsmith.domain.outcome import BuildFailed, Crashed, Incorrect, Unstable
 from roofsmith.domain.proposal import Proposal
 from roofsmith.domain.refusal import Refusal
+from roofsmith.domain.standing import limits_in_force
 from roofsmith.domain.target import KeepPolicy, StopPolicy, Target
 from roofsmith.engine.loop import Engine
 from roofsmith.engine.meter import Lap, Meter
@@ -574,6 +576,39 @@ def test_resuming_after_ctrl_c_goes_on() -> None:
     campaign = run(here)
     assert kinds(campaign) == ["kept", "kept"]
     assert stopped(campaign).code == "out_of_ideas"
+
+
+def test_who_asks_for_its_end_gets_a_measured_one_after_the_round_and_may_go_on() -> None:
+    here = world(0.5e-3, 0.4e-3)
+    here.files.wishes = [Asked(), Asked(stop=True)]
+    first = run(here)
+    assert kinds(first) == ["kept"]
+    assert stopped(first).code == "interrupted"
+    assert stopped(first).final_timings
+    assert kinds(run(here)) == ["kept", "kept"]
+    assert verify(here.records) == ()
+
+
+def test_other_limits_hold_from_the_next_round_on_and_are_recorded() -> None:
+    here = world(0.5e-3, 0.4e-3, 0.3e-3, target=fake_target(stop=StopPolicy(max_iterations=1)))
+    here.files.wishes = [Asked(), Asked(limits=StopPolicy(max_iterations=2))]
+    campaign = run(here)
+    assert kinds(campaign) == ["kept", "kept"]
+    assert stopped(campaign).code == "max_iterations"
+    assert stopped(campaign).limits == limits_in_force(campaign) == StopPolicy(max_iterations=2)
+    (resumed,) = (event for event in here.records if event.kind == "resumed")
+    assert "max_iterations is 2 from here on, in place of 1" in resumed.note
+
+
+def test_by_hand_its_end_is_asked_for_as_well() -> None:
+    here = world()
+    engine = Engine(here.parts(), "test")
+    engine.open()
+    idea = fake_idea(here.target, "by hand")
+    here.kernels.add(idea.candidate, time_s=0.5e-3)
+    here.files.wishes = [Asked(stop=True)]
+    engine.submit(idea, by_hand=True)
+    assert stopped(engine.campaign).code == "interrupted"
 
 
 def test_ctrl_c_before_anything_was_recorded_leaves_nothing() -> None:

@@ -39,10 +39,10 @@ class Site:
         self.root = self.address.path.rstrip("/")
 
     def ask(
-        self, path: str, method: str = "GET", **headers: str
+        self, path: str, method: str = "GET", body: str | None = None, **headers: str
     ) -> tuple[HTTPConnection, HTTPResponse]:
         line = HTTPConnection(self.address.hostname or "", self.address.port, timeout=20)
-        line.request(method, path, headers=headers)
+        line.request(method, path, body, headers)
         return line, line.getresponse()
 
     def get(self, path: str, **headers: str) -> tuple[int, str]:
@@ -67,8 +67,8 @@ class Site:
 
 
 @contextmanager
-def serving(*folders: Path) -> Iterator[Site]:
-    command = [sys.executable, "-m", "roofsmith", "serve", *map(str, folders)]
+def serving(*words: Path | str) -> Iterator[Site]:
+    command = [sys.executable, "-m", "roofsmith", "serve", *map(str, words)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None

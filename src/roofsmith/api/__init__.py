@@ -78,6 +78,7 @@ if TYPE_CHECKING:
     )
     from roofsmith.api.showing import PARTS, Shown, show_part, unlooked
     from roofsmith.api.skill_pages import Skill, install_skills, skill, skill_folder, skills
+    from roofsmith.api.steering import limit, stop
     from roofsmith.api.steps import Roofline, check, classify, profile, roofline
     from roofsmith.api.subjects import remarks
     from roofsmith.api.suites import SuiteRun, run_suite

@@ -11,13 +11,13 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
 from statistics import median
 from typing import TypeVar
 
-from roofsmith import campaign_socket
 from roofsmith.analysis.bases import bundle
 from roofsmith.analysis.experiments import family_of
 from roofsmith.analysis.fractions import attainable_share, final_fraction
@@ -50,6 +50,7 @@ from roofsmith.domain.dashboard import (
 from roofsmith.domain.experiment import UNKNOWN_FAMILY
 from roofsmith.domain.standing import limits_in_force
 from roofsmith.errors import LedgerError, RoofsmithError, UnknownNameError, UsageError
+from roofsmith.machine.seats import Turn, turn_of
 from roofsmith.report.counters import counter_rows
 from roofsmith.report.diagnoses import LEVELS, diagnosis_page
 from roofsmith.report.diffs import candidate_diff
@@ -61,7 +62,7 @@ from roofsmith.report.samples_chart import paired_rows
 from roofsmith.report.steps import counting_ratio, mark_of, status_of
 from roofsmith.report.summarize import product, summarize
 from roofsmith.report.summary import Ratio, Summary, WorkloadRow
-from roofsmith.store.campaign_dir import LEDGER, RESULTS, Working, working
+from roofsmith.store.campaign_dir import LEDGER, RESULTS, Working, asked, working
 from roofsmith.store.ledger import JsonlLedger
 from roofsmith.store.lineage_place import remembered
 from roofsmith.store.records import unseal
@@ -177,13 +178,17 @@ class Dashboard:
     Its methods raise `UnknownNameError` for what was never there; what can't be read is a value.
     """
 
-    def __init__(self, folders: Sequence[Path]) -> None:
+    def __init__(self, folders: Sequence[Path], leases: Path | None = None) -> None:
         """Look once.
+
+        Args:
+            folders: of campaigns and suites.
+            leases: where leases of GPUs are; None: where all users of this host look.
 
         Raises:
             UsageError: one of them holds neither a campaign nor a suite.
         """
-        self._folders = [folder.absolute() for folder in folders]
+        self._folders, self._leases = [folder.absolute() for folder in folders], leases
         self._places: dict[str, _Place] = {}
         self._held: tuple[float, dict[Path, Working]] = (0.0, {})
         for folder in self._folders:
@@ -199,7 +204,8 @@ class Dashboard:
     def stamp(self, id_: str | None = None) -> tuple[object, ...]:
         """Another one whenever a campaign, or any of all, may have changed."""
         places = self._look() if id_ is None else [self._place(id_)]
-        return tuple((one.id, one.stamp(), self._working(one)) for one in places)
+        stamps = [(one.id, one.stamp(), self._working(one)) for one in places]
+        return tuple(stamps) if id_ is None else (*stamps, *self._live(places[0]))
 
     def overview(self, page: int = 1, wanted: Filter = ANY, within_s: float = math.inf) -> Overview:
         """A page of all that match.
@@ -247,6 +253,10 @@ class Dashboard:
             by_cost=tuple(curves(rows, campaigns, by_cost=True)),
             floors=tuple(islice(floors(rows, [one[2] for one in found]), _MOST_KEPT)),
         )  # fmt: skip
+
+    def directory(self, id_: str) -> Path:
+        """Where a campaign is."""
+        return self._place(id_).directory
 
     def latest(self) -> str:
         """The id of the campaign that was written last; UsageError: there is none."""
@@ -336,6 +346,14 @@ class Dashboard:
             self._held = time.monotonic(), held
         return None if place.is_suite else held.get(place.directory.resolve())
 
+    def _live(self, place: _Place) -> tuple[str, Turn | None]:
+        """What was asked of it, and its turn on a GPU; what can't be read is said elsewhere."""
+        process, gpu = self._working(place), ""
+        with suppress(Exception):
+            gpu = _gpu(place.campaign())
+        turn = turn_of(gpu, process.pid, self._leases) if process and gpu else None
+        return _asked(place) if process else "", turn
+
     def _row(self, place: _Place) -> CampaignRow:
         return place.row(works=self._working(place) is not None)
 
@@ -347,11 +365,12 @@ class Dashboard:
         to = "" if known is not None and known.kernel else " --to DIR"
         files = _files(campaign)[:ROWS] if since is None else []
         kept = campaign.kept[-_SAID:] if since is None else ()
-        row, process = self._row(place), self._working(place)
+        row, process, live = self._row(place), self._working(place), self._live(place)
         summary, drawn = place.drawn(campaign)
         share = attainable_share(row.fraction.value, campaign.started.bounds)
         return CampaignPage(
-            row=row, now=None if campaign.stopped else _now(campaign, row, place, process),
+            row=row,
+            now=None if campaign.stopped else _now(campaign, row, place, process, live),
             limits=_limits(campaign, summary), came_to=_came_to(campaign),
             baseline_fraction=figure(summary.baseline_fraction, "the limit isn't known"),
             attainable=figure(share, "nobody measured what memory gives here"),
@@ -501,13 +520,19 @@ def _trend(campaign: Campaign) -> tuple[float, ...]:
     return tuple(found[:: -len(found) // _TREND][::-1]) if campaign.baseline else ()
 
 
-def _now(campaign: Campaign, row: CampaignRow, place: _Place, process: Working | None) -> Now:
+def _now(
+    campaign: Campaign, row: CampaignRow, place: _Place, process: Working | None,
+    live: tuple[str, Turn | None],
+) -> Now:  # fmt: skip
     planned = campaign.planned
     idea = planned.proposal.hypothesis if planned is not None else None
     lasted = [one.wall_s for one in campaign.rounds[-_USUAL:]]
     usual = median(lasted) if lasted else None
     kept = max((one.round for one in campaign.kept), default=1)
-    resumes = [one.event.gpu for one in campaign.asides if isinstance(one.event, Resumed)]
+    (asked, turn), gpu = live, _gpu(campaign)
+    why = "it doesn't wait for it" if process else "no process of yours works in it"
+    if turn is not None and turn.is_its:
+        why = "it has it now"
     return Now(
         round=planned.round if planned is not None else None,
         since=cut(planned.at if planned is not None else row.last_at),
@@ -518,26 +543,41 @@ def _now(campaign: Campaign, row: CampaignRow, place: _Place, process: Working |
         usual_s=figure(usual, "no round has ended yet"),
         patience_s=max(_PATIENCE_S, _PATIENCE * (usual or 0.0)),
         fruitless=len(campaign.rounds) - sum(one.round <= kept for one in campaign.rounds),
-        gpu=cut([campaign.started.gpu, *resumes][-1] or ""),
+        gpu=cut(gpu), gpu_holder=cut(turn.holder) if turn else "", asked=asked,
+        place=figure(turn and turn.place, why if gpu else "it measures on the host's processors"),
         commands=tuple(_commands(campaign, place, process)),
-    )
+    )  # fmt: skip
+
+
+def _gpu(campaign: Campaign) -> str:
+    """The one that it measures on since it was begun or resumed last."""
+    resumes = [one.event.gpu for one in campaign.asides if isinstance(one.event, Resumed)]
+    return [campaign.started.gpu, *resumes][-1] or ""
+
+
+def _asked(place: _Place) -> str:
+    wanted = asked(place.directory)
+    ends = ["to end after this round"] if wanted.stop else []
+    return ", ".join([*ends, "for other limits"] if wanted.limits else ends)
 
 
 def _commands(
     campaign: Campaign, place: _Place, process: Working | None
 ) -> Iterator[tuple[str, str]]:
     where, limits = shlex.quote(str(place.directory)), limits_in_force(campaign)
-    if process is not None:
-        if process.directory in {one.directory for one in campaign_socket.holders()}:
-            yield "stop after what it does", f"roofsmith campaign close {where}"
-        yield "stop now; its round is judged again later", f"kill -INT {process.pid}"
-    resume = f"roofsmith resume {where}"
-    yield "go on, once no process works in it", resume
+    on = f"roofsmith resume {where}"
+    if process is None:
+        yield "go on", on
+    else:
+        yield "stop after this round", f"roofsmith campaign stop {where}"
+        yield "stop now; its round is judged again later", f"roofsmith campaign stop {where} --now"
+        on = f"roofsmith campaign limit {where}"
     if limits.max_iterations and not limits.fixed_iterations:
-        rounds = min(119, 2 * limits.max_iterations)
-        yield "the same with more rounds", f"{resume} --max-iterations {rounds}"
+        yield "more rounds", f"{on} --max-iterations {min(119, 2 * limits.max_iterations)}"
+    if limits.budget_s:
+        yield "more time", f"{on} --budget-s {2 * limits.budget_s:g}"
     if limits.max_cost_usd:
-        yield "the same for more money", f"{resume} --max-cost {2 * limits.max_cost_usd:g}"
+        yield "more money", f"{on} --max-cost {2 * limits.max_cost_usd:g}"
 
 
 def _limits(campaign: Campaign, summary: Summary) -> tuple[Limit, ...]:

@@ -65,11 +65,8 @@ class Announcer:
         self._observer, self._command, self._directory = observer, command, directory.absolute()
         self._say, self._stage = say, ""
         self._campaign: Campaign | None = None
-        self._heard_at, self._turn, self.ended = (
-            time.monotonic(),
-            threading.Lock(),
-            threading.Event(),
-        )
+        self._heard_at = time.monotonic()
+        self._turn, self.ended = threading.Lock(), threading.Event()
 
     def stage(self, name: str, detail: str = "") -> None:
         """Pass it on."""

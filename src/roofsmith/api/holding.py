@@ -135,6 +135,8 @@ class HoldingProcess:
     def _next(self) -> Guest | None:
         """Who is next; None once it is time to end."""
         while time.monotonic() - self._used_at < self._idle_s and self._is_there():
+            if self._session is not None and self._session.heed():
+                return None
             with suppress(queue.Empty):
                 return self._waiting.get(timeout=min(_LOOK_S, self._idle_s))
         return None

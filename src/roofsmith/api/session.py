@@ -149,6 +149,13 @@ class Session:
             document=found,
         )
 
+    def heed(self) -> bool:
+        """Record what somebody asked of the campaign meanwhile; whether it was to end."""
+        asked = self._begin().heed()
+        if asked is not None and self.campaign.baseline and self.campaign.stopped is None:
+            self._engine.finish(asked)
+        return asked is not None
+
     def look_at(self, number: int, *, listing: bool) -> None:
         """Have a profiler look at a round's kernel, and at its instructions, unless that is done.
 

@@ -1,4 +1,4 @@
-"""`roofsmith campaign ps` and `close`: the processes that hold campaigns open."""
+"""`roofsmith campaign ps`, `close`, `stop` and `limit`: processes that work in campaigns."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from roofsmith.cli.held import show_said
 from roofsmith.cli.output import print_json, print_lines, print_table
 from roofsmith.cli.root import campaign
 from roofsmith.cli.screen import screen
+from roofsmith.cli.taking import takes
+from roofsmith.domain.options import SessionLimits
 from roofsmith.errors import MachineError
 
 _ENDED: Mapping[campaign_socket.Closed, str] = {
@@ -76,6 +78,27 @@ def close(
             unheard.append(error)
     if unheard:
         raise unheard[0]
+
+
+@campaign.command()
+def stop(
+    directory: options.CampaignDir,
+    now: Annotated[
+        bool, typer.Option("--now", help="Not after the round: that is judged again later.")
+    ] = False,
+) -> None:
+    """Have a campaign that runs end after the round that it is at; `roofsmith resume` goes on."""
+    print(api.stop(directory, now=now))
+
+
+@campaign.command()
+@takes(limits=SessionLimits)
+def limit(directory: options.CampaignDir, limits: Any) -> None:
+    """Set other limits for a campaign that runs, from its next round on.
+
+    One that has ended gets them by `roofsmith resume`.
+    """
+    print(api.limit(directory, SessionLimits(**limits)))
 
 
 def _work(row: Mapping[str, Any]) -> str:

@@ -52,19 +52,22 @@ def serve(
         str, typer.Option(help="Of this machine alone, unless another address is named.")
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="0: any that is free.")] = 0,
+    control: Annotated[
+        bool,
+        typer.Option("--control", help="Buttons stop a campaign that runs, and raise its limits."),
+    ] = False,
 ) -> None:
     """Show campaigns and suites in a browser, also while they run.
 
-    Prints the address, whose token lets in. It only reads: no run notices. Needs
+    Prints the address, whose token lets in. Without --control it only reads: no run notices. Needs
     `pip install 'roofsmith[web]'`.
     """
     with _extra("web"):
         from roofsmith.web import serving
     here = [folder for folder in (Path("campaigns"), Path("suites")) if folder.is_dir()]
     os.nice(10)  # a kernel may be measured beside it
-    serving.serve(
-        directories or here or [Path("campaigns")], host, port, lambda line: print(line, flush=True)
-    )
+    named = directories or here or [Path("campaigns")]
+    serving.serve(named, host, port, lambda line: print(line, flush=True), control)
 
 
 @contextmanager

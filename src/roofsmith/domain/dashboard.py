@@ -118,7 +118,13 @@ class Now(Described):
     fruitless: int
     """Rounds since the last one that was kept."""
     gpu: str
-    """Which one is leased; empty: it is measured on the host's processors."""
+    """On which one it measures; empty: on the host's processors."""
+    gpu_holder: str
+    """Who has that GPU for a turn; empty: nobody, or nobody that can be seen."""
+    place: Figure
+    """In the line for it, from 1."""
+    asked: str
+    """What somebody asked of it that it hasn't heeded yet; empty: nothing."""
     commands: tuple[tuple[str, str], ...]
     """What one may want to do, and the command."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from roofsmith.domain.target import StopPolicy
 from roofsmith.domain.values import Value
 
 StopCode = Literal[
@@ -22,3 +23,12 @@ class EndCheck(Value):
     holds: bool
     detail: str
     """In a sentence, with its figures."""
+
+
+class Asked(Value):
+    """What somebody wants of a campaign that runs; it is looked at before every round."""
+
+    stop: bool = False
+    """Whether it is to end."""
+    limits: StopPolicy | None = None
+    """To be in force from then on; None: as before."""

@@ -122,7 +122,10 @@ class Engine:
         An answer that is no proposal is recorded, and the proposer may be asked again. Limits are
         looked at again after a diagnosis, which may take as long as a round. Before an end that
         leaves room for it, kept changes are left out one by one, and nobody is asked any more.
+        What somebody asked for meanwhile comes before all of that.
         """
+        if (asked := self.heed()) is not None:
+            return asked
         if is_ablating(self.campaign):
             name = self._parts.proposer.name
             over = self.stop_condition() or out_of_ideas(self.campaign, name)
@@ -145,6 +148,14 @@ class Engine:
             self.stop_condition() or due_retry(self.campaign, likely=True) or self.ask()
             or due_retry(self.campaign) or out_of_ideas(self.campaign, self._parts.proposer.name)
         )  # fmt: skip
+
+    def heed(self) -> Stop | None:
+        """What somebody asked of the campaign while it runs: an end; other limits are recorded."""
+        asked = self._parts.files.asked()
+        if asked.limits is not None and asked.limits != self._limits:
+            self.limit(asked.limits)
+            self.take_up()
+        return Stop("interrupted", "`roofsmith campaign stop` asked for it") if asked.stop else None
 
     def heed_masks(self) -> None:
         """Make the masks that somebody set in the notes by hand the ledger's own."""
@@ -258,6 +269,9 @@ class Engine:
         if isinstance(judged, Refusal):
             return judged
         rounds = (judged, *self._judge_due())
+        if by_hand and (asked := self.heed()):
+            self.finish(asked)
+            return rounds
         stop = self.stop_condition() if by_hand else None
         is_news = stop is not None and (held is None or held.code != stop.code or proposal.repair)
         if stop is not None and is_news and repair_task(self.campaign) is None:

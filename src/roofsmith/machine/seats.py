@@ -16,7 +16,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from roofsmith.machine.lock_files import MAX_TEXT_BYTES, NO_LINKS, is_still, told, unusable
+from roofsmith.machine.lock_files import (
+    MAX_TEXT_BYTES,
+    NO_LINKS,
+    UNNAMED,
+    is_still,
+    lock_name,
+    told,
+    unusable,
+    usual_folder,
+)
 from roofsmith.machine.processes import is_alive, pid_namespace
 
 TEXT_BYTES = 1024
@@ -89,6 +98,41 @@ def seated(lock: Path, but: Collection[Path]) -> tuple[Seated, ...]:
     return tuple(sorted(found, key=lambda one: (one.waits_since_s, one.file)))
 
 
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """Where a process is in the line for a GPU, as far as its files say."""
+
+    holder: str
+    """Who has the GPU, for people; empty: nobody that can be seen from here."""
+    is_its: bool
+    """Whether that is the process itself."""
+    place: int | None
+    """Among those who wait, from 1; None: it doesn't wait."""
+
+
+def turn_of(uuid: str, pid: int, folder: Path | None = None) -> Turn:
+    """Of a process, for whoever only looks: nothing is locked, nothing of the dead's cleared."""
+    lock = (folder or usual_folder()) / lock_name(uuid)
+    found = [_read(path, _looked(path)) for path in lock.parent.glob(f"{lock.name}.*")]
+    alive = [one for one in found if one is not None and one.waits and one.pid is not None]
+    line = [one.pid for one in sorted(alive, key=lambda one: (one.waits_since_s, one.file))]
+    holder = told(_looked(lock))
+    return Turn(
+        holder="" if holder == UNNAMED else holder, is_its=holder.startswith(f"pid {pid} ("),
+        place=line.index(pid) + 1 if pid in line else None,
+    )  # fmt: skip
+
+
+def _looked(path: Path) -> bytes:
+    with contextlib.suppress(OSError):
+        file = os.open(path, os.O_RDONLY | NO_LINKS)
+        try:
+            return os.read(file, MAX_TEXT_BYTES)
+        finally:
+            os.close(file)
+    return b""
+
+
 def _created(path: Path) -> int:
     mask = os.umask(0)  # others must be able to read it
     try:
@@ -100,8 +144,11 @@ def _created(path: Path) -> int:
 
 
 def _seated(path: Path) -> Seated | None:
-    if (text := _text(path)) is None:
-        return None
+    text = _text(path)
+    return None if text is None else _read(path, text)
+
+
+def _read(path: Path, text: bytes) -> Seated | None:
     try:
         name = json.loads(text)
         pid, waits = int(name["pid"]), name["waits"]

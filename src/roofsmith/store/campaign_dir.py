@@ -16,7 +16,10 @@ from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 from types import TracebackType
 
+from pydantic import ValidationError
+
 from roofsmith.campaign_socket import FOLDER, closed
+from roofsmith.domain.ending import Asked
 from roofsmith.errors import CampaignBusyError, StorageError, UsageError
 from roofsmith.scratch import exists
 from roofsmith.store.files import storage_errors, write_file
@@ -27,6 +30,8 @@ LOCK = ".lock"
 WORKTREE = "worktree"
 REPOSITORY = "repo"
 LINEAGE = "lineage.json"
+ASKED = ".asked.json"
+"""What somebody wants of the process that works there."""
 RESULTS = "suite.json"
 """Of a suite, beside its campaigns."""
 
@@ -42,12 +47,13 @@ LOOK_S = 5e-3
 _IGNORE = ".gitignore"
 _IGNORE_TEXT = f"""\
 # A checkout, a lock and a socket of the campaign's own; the rest may be committed.
+/{ASKED}
 /{LOCK}
 /{FOLDER}/
 /{REPOSITORY}/
 /{WORKTREE}/
 """
-_RESERVED = frozenset({LEDGER, "ledger.head", LOCK, FOLDER, WORKTREE, REPOSITORY, LINEAGE})
+_RESERVED = frozenset({LEDGER, "ledger.head", LOCK, FOLDER, WORKTREE, REPOSITORY, LINEAGE, ASKED})
 """First path components that rendered files must keep off."""
 
 
@@ -62,6 +68,8 @@ class CampaignDirectory:
         """Use `create` or `open`: they take the lock, whose descriptor is handed over here."""
         self._directory = directory
         self._lock: int | None = lock
+        if lock is not None:  # what was asked of a process that is gone is nobody's
+            (directory / ASKED).unlink(missing_ok=True)
 
     @classmethod
     def create(cls, directory: Path, *, command: str | None = None) -> CampaignDirectory:
@@ -157,6 +165,12 @@ class CampaignDirectory:
         """Masks that somebody set or took away in a memory note, by round."""
         return flags_by_hand(self._directory)
 
+    def asked(self) -> Asked:
+        """What somebody asked of the process that works here; it is told once."""
+        found = asked(self._directory)
+        (self._directory / ASKED).unlink(missing_ok=True)
+        return found
+
     def close(self) -> None:
         if self._lock is not None:
             os.close(self._lock)
@@ -202,6 +216,23 @@ class CampaignDirectory:
                 return path.read_bytes()
             except FileNotFoundError:
                 return None
+
+
+def asked(directory: Path) -> Asked:
+    """What a campaign's process was asked for and hasn't heeded yet."""
+    try:
+        return Asked.model_validate_json((directory / ASKED).read_bytes())
+    except (OSError, ValidationError):  # nothing, or nothing that anybody can read
+        return Asked()
+
+
+def ask(directory: Path, wanted: Asked) -> None:
+    """Ask it of the process that works in a campaign's directory, in place of what was before.
+
+    Raises:
+        StorageError: it can't be written.
+    """
+    write_file(directory / ASKED, wanted.model_dump_json().encode())
 
 
 def require_campaign(directory: Path) -> None:

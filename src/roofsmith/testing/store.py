@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from roofsmith.domain.campaign import Event, Resumed, Stopped
 from roofsmith.domain.device import Device, Environment
+from roofsmith.domain.ending import Asked
 from roofsmith.domain.kernel import BuildSpec, Candidate, SourceFile
 from roofsmith.domain.tip import Tip
 from roofsmith.domain.values import content_id
@@ -73,6 +74,8 @@ class MemoryFiles:
 
     def __init__(self) -> None:
         self.files: MutableMapping[str, str] = {}
+        self.wishes: list[Asked] = []
+        """What is asked from round to round, in order."""
 
     def write(self, files: Mapping[str, str]) -> None:
         for path, text in files.items():
@@ -81,6 +84,9 @@ class MemoryFiles:
 
     def flags_by_hand(self) -> Mapping[int, bool]:
         return flags({path: text.encode() for path, text in self.files.items()})
+
+    def asked(self) -> Asked:
+        return self.wishes.pop(0) if self.wishes else Asked()
 
 
 class LedgerConformance:

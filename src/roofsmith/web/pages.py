@@ -10,17 +10,19 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import anyio
-from fastapi import Depends, FastAPI, Query, Request, Response
+from fastapi import Body, Depends, FastAPI, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse, StreamingResponse
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 from starlette.exceptions import HTTPException
 
+from roofsmith import api
 from roofsmith.api.browsing import Experience
 from roofsmith.api.dashboard import Dashboard, style
 from roofsmith.domain.dashboard import BrokenEntry, CampaignRow, Chosen, Entry, Filter, Overview
-from roofsmith.errors import RoofsmithError, UnknownNameError
+from roofsmith.domain.options import SessionLimits
+from roofsmith.errors import RoofsmithError, UnknownNameError, UsageError
 
 TEMPLATES = Path(__file__).parent / "templates"
 _FIRST_S = 0.4
@@ -42,7 +44,7 @@ Wanted = Annotated[Filter, Depends(_wanted)]
 
 
 def pages(
-    shown: Dashboard, experience: Experience, root: str, ended: Callable[[], bool]
+    shown: Dashboard, experience: Experience, root: str, ended: Callable[[], bool], control: bool
 ) -> FastAPI:
     """The application: pages below `root`, each as JSON as well where `json` follows.
 
@@ -51,6 +53,7 @@ def pages(
         experience: the database of experiments.
         root: what every address begins with.
         ended: whether streams must end, because the server does.
+        control: whether campaigns that run may be stopped, and get other limits.
     """
     app = FastAPI(openapi_url=None, redirect_slashes=False)
     environment = Environment(
@@ -62,6 +65,7 @@ def pages(
     )
     environment.filters["breakable"] = _breakable
     environment.filters["log10"] = math.log10
+    environment.globals["control"] = control
 
     def answer(found: Entry, name: str, request: Request) -> Response:
         status = 503 if isinstance(found, BrokenEntry) else 200
@@ -71,15 +75,20 @@ def pages(
         page = environment.get_template(f"{template}.html.j2").render(d=found, root=root)
         return HTMLResponse(page, status)
 
+    def plain(found: str | BrokenEntry) -> Response:
+        text = found.reason if isinstance(found, BrokenEntry) else found
+        return Response(text.encode("utf-8", "backslashreplace"), media_type="text/plain")
+
     def refusal(request: Request, status: int, why: str) -> Response:
-        if request.url.path.endswith("/json"):
+        if request.method == "POST" or request.url.path.endswith("/json"):
             return JSONResponse({"reason": why}, status)
         page = environment.get_template("refused.html.j2").render(why=why, root=root)
         return HTMLResponse(page, status)
 
     @app.exception_handler(RoofsmithError)
     def refused(request: Request, error: RoofsmithError) -> Response:
-        return refusal(request, 404 if isinstance(error, UnknownNameError) else 503, error.message)
+        status = {UnknownNameError: 404, UsageError: 409}.get(type(error), 503)
+        return refusal(request, status, error.message)
 
     @app.exception_handler(RequestValidationError)
     def misread(request: Request, error: RequestValidationError) -> Response:
@@ -132,9 +141,7 @@ def pages(
 
     @app.get("/campaign/{id_}/round/{number}/{to}.diff")
     def difference(id_: str, number: int, to: Literal["parent", "start"]) -> Response:
-        found = shown.difference(id_, number, whole=to == "start")
-        text = found.reason if isinstance(found, BrokenEntry) else found
-        return Response(text.encode("utf-8", "backslashreplace"), media_type="text/plain")
+        return plain(shown.difference(id_, number, whole=to == "start"))
 
     @app.get("/suite/{id_}")
     @app.get("/suite/{id_}/json")
@@ -143,13 +150,19 @@ def pages(
 
     @app.get("/campaign/{id_}/file/{number}")
     def file(id_: str, number: int) -> Response:
-        found = shown.text(id_, number)
-        text = found.reason if isinstance(found, BrokenEntry) else found
-        return Response(text.encode("utf-8", "backslashreplace"), media_type="text/plain")
+        return plain(shown.text(id_, number))
 
     @app.get("/campaign/{id_}/report.html")
     def report(id_: str) -> Response:
         return HTMLResponse(shown.report(id_), headers={"Content-Security-Policy": _REPORT})
+
+    @app.post("/campaign/{id_}/stop")
+    def stop(id_: str, now: Annotated[bool, Body(embed=True)] = False) -> JSONResponse:
+        return JSONResponse({"said": api.stop(shown.directory(id_), now=now)})
+
+    @app.post("/campaign/{id_}/limit")
+    def limit(id_: str, limits: SessionLimits) -> JSONResponse:
+        return JSONResponse({"said": api.limit(shown.directory(id_), limits)})
 
     @app.get("/page.js")
     def script() -> Response:

@@ -85,6 +85,21 @@ document.addEventListener("click", async (event) => {
   catch { getSelection().selectAllChildren(line); }
 });
 
+// What is asked of a campaign bears the token of this page's address.
+document.addEventListener("submit", async (event) => {
+  const form = event.target;
+  if (!form.dataset.post) return;
+  event.preventDefault();
+  const filled = [...new FormData(form, event.submitter)].filter(([, value]) => value);
+  const headers = { "Content-Type": "application/json", "X-Roofsmith-Token": location.pathname.split("/")[1] };
+  const body = JSON.stringify(Object.fromEntries(filled.map(([name, value]) => [name, Number(value)])));
+  const answered = document.getElementById("answered");
+  try {
+    const answer = await (await fetch(form.dataset.post, { method: "POST", headers, body })).json();
+    answered.textContent = answer.said || answer.reason;
+  } catch { answered.textContent = "not answered: is the server there?"; }
+});
+
 // Times are the server's: how far its clock is off is known from when the page was made.
 const moment = (text) => Date.parse(`${text.replace(" ", "T")}Z`);
 const skews = new WeakMap();
