@@ -164,7 +164,6 @@ def _root(nvcc: Path, _changed: int) -> Path:
 
 
 def _dry_run(nvcc: Path) -> str:
-    """What nvcc would run, and of which toolkit."""
     command = [str(nvcc), "--dryrun", "-c", "-x", "cu", "/dev/null"]
     own = {key: text for key, text in os.environ.items() if not key.startswith("NVCC_")}
     try:

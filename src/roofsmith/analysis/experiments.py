@@ -202,7 +202,6 @@ def _alike(campaign: Campaign, round_: Round) -> str:
 
 
 def _shared(campaign: Campaign) -> dict[str, Any]:
-    """What all rounds of a campaign have in common."""
     started = campaign.started
     target, environment = started.target, started.environment
     device, fingerprint = environment.device, environment.fingerprint

@@ -229,7 +229,6 @@ def _is_a(name: str, wanted: str) -> bool:
 def _grouped(
     lines: Sequence[str], head: re.Pattern[str], read: Callable[[str], Instruction | None]
 ) -> Iterator[tuple[str, list[Instruction]]]:
-    """Name and instructions of each function that has any."""
     name, body = "", list[Instruction]()
     for line in lines:
         if match := head.match(line):

@@ -430,7 +430,6 @@ def _begun(
 
 
 def _sections(found: Defined, data: dict[str, Any]) -> dict[str, Any]:
-    """What a sentence adds to a target."""
     v, goal = found.values, dict(found.values["goal"])
     if "metric_goal" in v:
         (what, value), unit = v["metric_goal"], (data.get("command") or {}).get("unit") or ""

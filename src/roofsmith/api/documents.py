@@ -190,7 +190,6 @@ def refusal_document(refusal: Refusal) -> dict[str, Any]:
 
 
 def _dispatch(round_: Round) -> dict[str, Any] | None:
-    """Which class runs which of the two kernels that were kept."""
     dispatch = round_.decision.dispatch if round_.decision.kind == "kept" else None
     if dispatch is None:
         return None

@@ -234,7 +234,6 @@ def _campaign(files: CampaignDirectory, settings: Settings) -> Campaign:
 
 
 def _record(files: CampaignDirectory, event: Masked | Noted, settings: Settings) -> Campaign:
-    """Append to the ledger, then render the files."""
     from roofsmith.report.campaign_files import render_campaign  # who only reads needs none of it
 
     ledger = JsonlLedger(files.ledger_path)

@@ -213,7 +213,6 @@ def _machine(brief: Brief) -> dict[str, Any]:
 
 
 def _repair(brief: Brief, task: RepairTask) -> dict[str, Any]:
-    """The idea whose results were wrong, with what it changes."""
     return {
         "round": task.round,
         "change": one_line(task.hypothesis.statement, LONGEST),
@@ -234,7 +233,6 @@ def _share(found: EditableShare | None) -> dict[str, Any] | None:
 
 
 def _planned(lost: Planned) -> dict[str, Any]:
-    """The round that was planned, and lost when its process died."""
     proposal = lost.proposal
     return {
         "round": lost.round,
@@ -288,7 +286,6 @@ def _split(brief: Brief) -> dict[str, Any] | None:
 
 
 def _diff(brief: Brief, candidate: Candidate) -> str:
-    """What a candidate changes in the incumbent's files."""
     before = editable(brief.incumbent, brief)
     return "\n".join(
         line
@@ -326,7 +323,6 @@ def _bottleneck(brief: Brief) -> dict[str, Any]:
 
 
 def _hot(brief: Brief) -> dict[str, Any]:
-    """Functions and lines in which the kernel spends its time."""
     loops = [loop.function for loop in _disassembly(brief).loops]
     kernels = [brief.profile.kernel] if brief.profile.kernel else []
     names = dict.fromkeys([*kernels, *loops, brief.incumbent.entry, "run_kernel"])

@@ -445,7 +445,6 @@ def _knowledge(found: Mapping[str, Any], gone: int, _room: int) -> str:
 
 
 def _beside(row: Mapping[str, Any]) -> str:
-    """Which kernel a yardstick was measured beside."""
     if row["holds"]:
         return "the kernel that holds is"
     return f"the kernel of R{row['beside']}, which held then, was"

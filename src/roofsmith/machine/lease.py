@@ -57,8 +57,6 @@ class Holder:
 
 @dataclass(slots=True)
 class _Part:
-    """What this process has of a GPU."""
-
     uuid: str
     lock: int | None = None
     """Descriptor of the lock file, while it holds the lease."""

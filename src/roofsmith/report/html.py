@@ -80,7 +80,6 @@ def render_html(campaign: Campaign, summary: Summary) -> str:
 
 
 def roofline_panels(workloads: Sequence[WorkloadRow]) -> list[Panel]:
-    """One for each workload whose roofline is known."""
     narrow = roofline_charts(workloads, wide=False)
     wide = roofline_charts(workloads, wide=True) if len(narrow) == 1 else ()
     by_label = {row.label: chart for row, chart in wide}

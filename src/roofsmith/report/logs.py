@@ -115,7 +115,6 @@ def _aside(aside: Aside, commits: dict[int, str | None], ends: Iterator[_End]) -
 
 
 def _attributed(summary: Summary, end: Ending) -> Attribution | None:
-    """What the total was made of then."""
     if end.held is None:
         return None
     before = [step for step in summary.steps if step.number <= end.after_round]
@@ -123,7 +122,6 @@ def _attributed(summary: Summary, end: Ending) -> Attribution | None:
 
 
 def _as_it_was(end: Ending, commits: dict[int, str | None]) -> Ending:
-    """An end, with the commit that was known then."""
     if end.held is None:
         return end
     return replace(end, held=replace(end.held, commit=commits[end.held.number]))

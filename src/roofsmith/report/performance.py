@@ -115,7 +115,6 @@ def pairing_words(target: Target) -> str:
 
 
 def profiled_words(target: Target) -> str:
-    """What the profiler's time is the time of."""
     profile = _profile_of(target)
     if profile is None:
         return "of the workload that it looked at"

@@ -28,8 +28,6 @@ _MARGIN_FACTOR = 1.18
 
 @dataclass(frozen=True, slots=True)
 class _Frame:
-    """The plot's box and its axes."""
-
     width: float
     height: float
     left: float

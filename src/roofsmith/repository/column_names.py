@@ -90,8 +90,6 @@ _CHECK: Final = re.compile(r"(?:^|_|\b)(check|status|pass|passed|correct|ok)(?:$
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """What a metric's name says of it."""
-
     direction: Direction
     unit: str
     """Empty where the name doesn't say."""

@@ -79,7 +79,6 @@ class RowExpression:
     """What the tree's names stand for."""
 
     def leaf(self, node: ast.Name) -> Leaf:
-        """What one name of the tree stands for."""
         return self.leaves[int(node.id[1:])]
 
 

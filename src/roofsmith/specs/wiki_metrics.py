@@ -71,7 +71,6 @@ def _plain(name: str) -> str:
 
 
 def _names(path: str) -> set[str]:
-    """What a fact is called beside its path."""
     section, _, rest = path.replace(_DIE, "").partition(".")
     if section == "peak_rates":
         return _rate_names(rest)

@@ -209,8 +209,6 @@ def _steps_for(described: WorkloadDescription, kept_values: Sequence[KeptValue],
 
 
 class _Log:
-    """What the steps came to so far."""
-
     def __init__(
         self, workload: Workload, weights: tuple[str, ...], sites: Sequence[KeptValue]
     ) -> None:

@@ -317,7 +317,6 @@ class _Talk:
 
 
 def _text(event: AgentStreamEvent) -> str:
-    """What an event adds to what the model says."""
     found: object = None
     match event:
         case PartStartEvent(part=TextPart() as text):

@@ -54,7 +54,6 @@ def _value(text: str) -> object:
 
 
 def _of_python(text: str) -> Iterator[dict[str, Any]]:
-    """Literals, and the named arguments of calls."""
     for begin in _places(text, "{"):
         with suppress(ValueError, SyntaxError, RecursionError, MemoryError):
             found = ast.literal_eval(_balanced(text, begin))

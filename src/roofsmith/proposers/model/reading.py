@@ -60,7 +60,6 @@ def _objects_or_lists(text: str) -> Iterator[Any]:
 
 
 def _objects(text: str) -> Iterator[Any]:
-    """What of a text is a JSON object."""
     place = 0
     for _ in range(_MOST_TRIES):
         place = text.find("{", place)

@@ -410,7 +410,6 @@ class CommandJudge:
         )
 
     def _counted(self, evidence: BenchmarkEvidence) -> Comparison | None:
-        """What the measurement that counts says."""
         keep = self._target.keep
         return self._compared(evidence.counting, keep if evidence.again else keep.first)
 
