@@ -294,6 +294,5 @@ def _counters(profile: Profile | None) -> Mapping[str, float]:
 
 
 def _stall(profile: Profile | None) -> str:
-    """The counter of the longest waits."""
     stalls = [one for one in profile.counters if one.category == "stalls"] if profile else []
     return max(stalls, key=lambda one: one.value).name if stalls else ""

@@ -308,7 +308,6 @@ def _without_floor(bounds: Sequence[Bound]) -> str | None:
 
 
 def _bound(bound: Bound) -> dict[str, Any]:
-    """The least time of a workload, and the facts that it rests on as they are cited."""
     cost = bound.cost
     return {
         **bound.model_dump(
@@ -347,7 +346,6 @@ def diagnosis_document(found: Diagnosis | None, measure: Measure = TIME) -> dict
 
 
 def _command(target: Target) -> dict[str, Any] | None:
-    """The repository of a command target, and what is run there."""
     return target.command.model_dump(mode="json") if target.command else None
 
 

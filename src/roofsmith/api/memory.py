@@ -226,7 +226,6 @@ def _opened(directory: Path, *, masked: bool | None = None) -> CampaignDirectory
 
 
 def _campaign(files: CampaignDirectory, settings: Settings) -> Campaign:
-    """The campaign, after flags that were set by hand became the ledger's."""
     campaign = read_campaign(files.directory)
     for event in by_hand(campaign, files.flags_by_hand(), timestamp(SystemClock())):
         campaign = _record(files, event, settings)

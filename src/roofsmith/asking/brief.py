@@ -134,7 +134,6 @@ def document(
 
 
 def _errors(brief: Brief) -> tuple[ErrorReport, ...]:
-    """Of the kernel that holds, as it was judged last."""
     campaign = brief.campaign
     if campaign.kept:
         return campaign.kept[-1].judgement.errors
@@ -226,7 +225,6 @@ def _repair(brief: Brief, task: RepairTask) -> dict[str, Any]:
 
 
 def _share(found: EditableShare | None) -> dict[str, Any] | None:
-    """How much of a repository's benchmark may be edited."""
     if found is None:
         return None
     return {"part": found.part, "most_speedup": found.most_speedup, "sentence": found.sentence}
@@ -243,7 +241,6 @@ def _planned(lost: Planned) -> dict[str, Any]:
 
 
 def _base(brief: Brief, round_: Round) -> dict[str, Any]:
-    """An undecided round that the answer may build on, with what its kernel changes."""
     comparison, candidate = round_.judgement.comparison, round_.candidate
     assert comparison is not None, "what was never compared is no base"
     return {
@@ -341,12 +338,10 @@ def _disassembly(brief: Brief) -> Disassembly:
 
 
 def _listing(brief: Brief) -> dict[str, Any]:
-    """The hot loops of the kernel that holds, and what could not be had of them."""
     return _disassembly(brief).model_dump(mode="json", exclude={"mnemonics"})
 
 
 def _diagnosis(brief: Brief) -> dict[str, Any] | None:
-    """What was looked at again after rollbacks."""
     if brief.diagnosis is None:
         return None
     material = brief.diagnosis.material

@@ -214,7 +214,6 @@ def _reference(found: Mapping[str, Any], gone: int, room: int) -> str:
 
 
 def _computed(found: Mapping[str, Any]) -> str:
-    """The reference's operations, as they were read."""
     read = found["computed"]
     if read is None or not read["operations"]:
         return ""
@@ -370,7 +369,6 @@ def _tried(row: Mapping[str, Any], said: dict[str, int], *, brief: bool) -> str:
 
 
 def _calibration(found: Mapping[str, Any]) -> str:
-    """How good predictions were, the most frequent kinds of changes first."""
     rows = sorted(found["calibration"], key=lambda row: -int(row["measured"]))
     lines = [
         f"| {_cell(one_line(row['proposer'], 60))} | {row['category']} | {row['hits']} of"

@@ -202,7 +202,6 @@ class FileLeases:
         return seated(self._path(part.uuid), own)
 
     def _before(self, part: _Part) -> tuple[Seated, ...]:
-        """Whose turn is before ours."""
         seat = part.seat
         own = (float("inf"), "")
         if seat is not None and seat.since_s is not None:

@@ -423,7 +423,6 @@ def _subject(kernel: str, said: dict[str, Any]) -> Subject:
 
 
 def _text(given: Any) -> str:
-    """What a client proposes, which may come as text."""
     return given if isinstance(given, str) else json.dumps(given)
 
 

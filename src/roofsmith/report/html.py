@@ -87,7 +87,6 @@ def roofline_panels(workloads: Sequence[WorkloadRow]) -> list[Panel]:
 
 
 def _lede(summary: Summary) -> str:
-    """The campaign in two or three sentences."""
     tried = summary.totals.tried
     kept = summary.totals.kept - sum(step.simpler for step in summary.kept)
     lede = f"{kept} of {fmt.plural(tried, 'change')} proven faster and kept. "

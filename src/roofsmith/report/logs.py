@@ -61,7 +61,6 @@ def holders_of(summary: Summary) -> dict[int, int]:
 
 
 def _entries(campaign: Campaign, summary: Summary) -> Iterator[str]:
-    """In the order in which things were recorded."""
     later = {aside.event.round for aside in campaign.asides if isinstance(aside.event, Committed)}
     commits = {s.number: None if s.number in later else s.commit for s in summary.steps}
     holders = holders_of(summary)

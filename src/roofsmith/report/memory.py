@@ -418,7 +418,6 @@ def _missed(step: SummaryStep) -> str:
 
 
 def _ends(moved: Movement) -> tuple[str, str]:
-    """Before and after."""
     before, after = (fmt.counter(v, moved.unit, moved.name) for v in (moved.before, moved.after))
     return before, after
 

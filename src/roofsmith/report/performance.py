@@ -130,7 +130,6 @@ def benchmark_command(campaign: Campaign) -> str:
 
 
 def _profile_of(target: Target) -> ProfileCommand | None:
-    """The command that has the last word, where a target names one."""
     return target.command.profile if target.command is not None else None
 
 

@@ -100,7 +100,6 @@ def _frame(summary: Summary, levels: list[Ratio], *, narrow: bool) -> _Frame:
 
 
 def _near(level: Ratio) -> tuple[float, float]:
-    """The ends that the scale must hold."""
     low, high = level.ci
     return max(low, level.value / _ROOM), min(high, level.value * _ROOM)
 

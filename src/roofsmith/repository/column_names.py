@@ -193,7 +193,6 @@ def words_of(names: Iterable[str]) -> frozenset[str]:
 
 
 def _found(name: str) -> tuple[bool, bool, str]:
-    """Whether it is a rate, whether it is a time, and the unit."""
     words = _split(name)
     lower = [word.lower() for word in words]
     rate = time = False

@@ -172,7 +172,6 @@ def _is_rule(line: str) -> bool:
 
 
 def _inner(line: str) -> str:
-    """A line of a Markdown table without the marks at its ends."""
     return line.strip().removeprefix("|").removesuffix("|")
 
 

@@ -208,8 +208,6 @@ def _compared(sign: ast.cmpop, left: float | str, right: float | str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Text:
-    """What is read, as it was written and as Python parses it."""
-
     text: str
     source: str
     leaves: Sequence[Leaf]

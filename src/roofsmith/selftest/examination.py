@@ -328,7 +328,6 @@ def naive_opinion(sample: CorpusSample, task: Operator, settings: Settings) -> N
 
 
 def _library(kernel: Path, flags: str | None, settings: Settings) -> Path | None:
-    """What the naive harness loads: the library, or the module itself."""
     candidate = candidate_from(kernel, flags)
     built = machine_of(settings, candidate.language).toolchain.build(candidate)
     return built.library if isinstance(built, Built) else None

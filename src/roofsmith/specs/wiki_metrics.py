@@ -65,7 +65,6 @@ def near(page: Page, metric: str) -> tuple[str, ...]:
 
 
 def _plain(name: str) -> str:
-    """Without the words that make no difference."""
     words = [SYNONYMS.get(word, word) for word in name.split(".")]
     return ".".join(word for word in words if word not in ("peak_rates", "dense"))
 

@@ -280,7 +280,6 @@ def _wanted(metric: str) -> str:
 
 
 def _is_section(at: Location) -> bool:
-    """Whether facts may stand below a key."""
     *above, key = map(str, at)
     return key in known_below(".".join(above))
 

@@ -185,7 +185,6 @@ def _walk(root: Path) -> Iterator[Path]:
 
 
 def _synonyms(word: str) -> frozenset[str]:
-    """What names the same operator."""
     return frozenset(
         {word, *(w for names in FAMILY_WORDS.values() if word in names for w in names)}
     )

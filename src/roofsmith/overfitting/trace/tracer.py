@@ -248,7 +248,6 @@ class _Log:
 
 
 def _incorrect(wrong: dict[str, object], step: int, call: int, log: _Log) -> Incorrect:
-    """A wrong output, and what had changed before it."""
     what = f"{log.workload.label}: {wrong['output']} is wrong in call {call + 1} of step {step + 1}"
     if wrong["earlier"]:
         return Incorrect(

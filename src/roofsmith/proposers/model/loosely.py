@@ -46,7 +46,6 @@ def _text(found: re.Match[str]) -> str:
 
 
 def _value(text: str) -> object:
-    """Of a tag: JSON where it is a list or an object, else the text."""
     if text.strip()[:1] in ("[", "{"):
         with suppress(ValueError, RecursionError):
             return _DECODER.raw_decode(text.strip())[0]

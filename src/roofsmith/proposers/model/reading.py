@@ -73,7 +73,6 @@ def _objects(text: str) -> Iterator[Any]:
 
 
 def _answers(value: object, depth: int) -> Iterator[Mapping[str, Any]]:
-    """The answers that a value is, or holds."""
     if isinstance(value, str) and value.lstrip().startswith("{"):
         yield from (found for one in _objects(value) for found in _answers(one, 0))
     elif isinstance(value, Mapping) and _is_answer(value):
