@@ -52,8 +52,6 @@ Closed = Literal["closed", "killed", "at work", "none"]
 
 @dataclass(frozen=True, slots=True)
 class HeldProcess:
-    """A process that holds a campaign open."""
-
     pid: int
     directory: Path
 
@@ -171,7 +169,6 @@ def environment_digest() -> str:
 
 
 def send(connection: socket.socket, message: Message) -> None:
-    """Send one message."""
     connection.sendall(json.dumps(message).encode() + b"\n")
 
 

@@ -76,7 +76,6 @@ class Settings:
 
     @property
     def builds_dir(self) -> Path:
-        """Compiled candidates."""
         return self._trusted_dir / "builds"
 
     @property
@@ -124,7 +123,6 @@ class Settings:
         return (self.data_dir or self.cache_dir) / f"experience-{digest}.spool.jsonl"
 
     def kept_ceilings(self) -> tuple[Path, ...]:
-        """Files of kept ceilings, sorted."""
         return tuple(sorted(self.ceilings_dir.glob("ceilings-*.json")))
 
     @property
@@ -238,7 +236,6 @@ def _gate(environment: Mapping[str, str]) -> GatePolicy:
 
 
 def _seconds(environment: Mapping[str, str], name: str, otherwise: float) -> float:
-    """A deadline that a variable gives."""
     if not (chosen := environment.get(name)):
         return otherwise
     try:

@@ -111,7 +111,6 @@ def pip_folders() -> tuple[Path, ...]:
 
 
 def _nvccs() -> Iterator[Path]:
-    """Where nvcc may be, unless the user says where."""
     if on_path := shutil.which("nvcc"):
         yield Path(on_path)
     yield _USUAL / "bin" / "nvcc"
@@ -119,7 +118,6 @@ def _nvccs() -> Iterator[Path]:
 
 
 def _places(name: str, nvcc: Path | None) -> Iterator[Path]:
-    """Where a program may be, the best place first."""
     if nvcc is not None:
         yield nvcc.parent / name
         with suppress(MachineError):  # then nothing can be built, but perhaps profiled
@@ -164,7 +162,6 @@ def _root(nvcc: Path, _changed: int) -> Path:
 
 
 def _dry_run(nvcc: Path) -> str:
-    """What nvcc would run, and of which toolkit."""
     command = [str(nvcc), "--dryrun", "-c", "-x", "cu", "/dev/null"]
     own = {key: text for key, text in os.environ.items() if not key.startswith("NVCC_")}
     try:

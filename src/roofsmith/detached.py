@@ -100,7 +100,6 @@ def running() -> Iterator[RunningProcess]:
 def _end(
     look: Callable[[], Collection[RunningProcess]], found: Collection[RunningProcess] | None = None
 ) -> None:
-    """Kill what a look finds until it finds nothing more."""
     left = look() if found is None else found
     dying = time.monotonic() + DYING_S  # from now: looking at every process may take long, too
     while left:
@@ -114,7 +113,6 @@ def _end(
 
 
 def _left(name: str, ancestor: int | None) -> list[RunningProcess]:
-    """Every process that comes from a run."""
     everybody = tuple(running())
     family = set() if ancestor is None else set(_descendants(ancestor, everybody))
     marker = f"{VARIABLE}={name}".encode()

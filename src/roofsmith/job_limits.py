@@ -16,8 +16,6 @@ _MIB = 2**20
 
 @dataclass(frozen=True, slots=True)
 class MemoryLimit:
-    """One bound on memory."""
-
     name: str
     bytes: int
     cure: str

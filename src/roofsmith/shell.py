@@ -44,8 +44,6 @@ _TAIL_LINES = 12
 
 @dataclass(frozen=True, slots=True)
 class ShellRan:
-    """How a command ended."""
-
     command: str
     returncode: int
     """As shells tell it: beyond 128, the signal that killed it; negative: killed with its shell."""

@@ -204,7 +204,6 @@ def _refine(kind: BottleneckKind, confidence: float, hints: Hints) -> tuple[Bott
 
 
 def _hints(bound: Bound, profile: Profile) -> Hints:
-    """What the counters point to, one line each."""
     checks: tuple[Callable[[Bound, Profile], tuple[str, str] | None], ...] = (
         _scalar_code,
         _library_calls,
@@ -219,8 +218,6 @@ def _hints(bound: Bound, profile: Profile) -> Hints:
 
 @dataclass(frozen=True, slots=True)
 class _Idle:
-    """A kernel that leaves processors idle."""
-
     bound: Bound
     """With the ceilings of the busy ones."""
     line: str

@@ -242,8 +242,6 @@ def verdict(low: float, high: float, noise_band: float) -> Verdict:
 
 @dataclass(frozen=True, slots=True)
 class _Try:
-    """The valid pairs of one measurement."""
-
     ratios: Mapping[str, Mapping[int, Bounds]]
     """Workload label to sweep to ln(incumbent / candidate)."""
     made_by: Mapping[int, int]

@@ -89,7 +89,6 @@ def working_set_bytes(description: WorkloadDescription) -> int:
 def _flops_counts(
     workload: Workload, description: WorkloadDescription, family: str | None, read: float | None
 ) -> tuple[Count, ...]:
-    """What each source says, the one that is used marked."""
     counts = [*_counted(description), *declared("flops", description.flops, description.arrays)]
     if read is not None:
         counts.append(Count(quantity="flops", origin="read", value=read, detail=READ))

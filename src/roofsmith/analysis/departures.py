@@ -115,7 +115,6 @@ def _dependencies(before: Candidate, after: Candidate) -> Iterator[str]:
 
 
 def _needed(candidate: Candidate) -> Iterator[tuple[str, str]]:
-    """Path and name of what files import, include, link or require."""
     for source in candidate.sources:
         path, text = source.path, source.text
         if path.endswith(".py"):

@@ -192,7 +192,6 @@ def _undecided(case: _Case) -> Doubt | None:
 
 
 def _gone_again(case: _Case) -> Doubt | None:
-    """One of two measurements gained."""
     aim, first = case.aim, case.first
     if not (case.passed and case.judgement.confirmation and aim and first):
         return None
@@ -206,7 +205,6 @@ def _gone_again(case: _Case) -> Doubt | None:
 
 
 def _too_small(case: _Case) -> Doubt | None:
-    """A tie on the side of a gain."""
     aim = case.aim
     if not case.passed or aim is None or aim.verdict != "tie" or aim.speedup <= 1:
         return None

@@ -14,8 +14,6 @@ _MOST_COUNTERS = 20
 
 
 class Words(NamedTuple):
-    """The fields of an experiment that are for reading."""
-
     change_summary: str
     detailed_description: str
     raw_result: str

@@ -202,7 +202,6 @@ def _alike(campaign: Campaign, round_: Round) -> str:
 
 
 def _shared(campaign: Campaign) -> dict[str, Any]:
-    """What all rounds of a campaign have in common."""
     started = campaign.started
     target, environment = started.target, started.environment
     device, fingerprint = environment.device, environment.fingerprint
@@ -295,6 +294,5 @@ def _counters(profile: Profile | None) -> Mapping[str, float]:
 
 
 def _stall(profile: Profile | None) -> str:
-    """The counter of the longest waits."""
     stalls = [one for one in profile.counters if one.category == "stalls"] if profile else []
     return max(stalls, key=lambda one: one.value).name if stalls else ""

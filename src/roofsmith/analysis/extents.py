@@ -122,7 +122,6 @@ def expression(seen: Sequence[int], sizes: Sequence[Sizes]) -> str | None:
 
 
 def _products(names: list[str]) -> Iterator[tuple[str, ...]]:
-    """Products of dimensions, those of few factors first."""
     for count in range(1, _MOST_FACTORS + 1):
         yield from combinations_with_replacement(names, count)
 

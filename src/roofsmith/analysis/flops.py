@@ -193,7 +193,6 @@ _CHOSEN_NAMES = ("topk", "top_k", "k")
 def _rows_and_matrices(
     arrays: Sequence[ArraySpec],
 ) -> tuple[tuple[int, ...], list[tuple[int, ...]]]:
-    """The first two-dimensional input, and all three-dimensional ones."""
     shapes = [array.shape for array in _inputs(arrays)]
     rows: tuple[int, ...] = next((shape for shape in shapes if len(shape) == 2), ())
     matrices: list[tuple[int, ...]] = [shape for shape in shapes if len(shape) == 3]

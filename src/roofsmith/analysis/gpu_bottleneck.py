@@ -75,8 +75,6 @@ class Condition(Value):
 
 
 class RuleFinding(Value):
-    """A line of evidence, and when it is one."""
-
     phrase: str
     when: tuple[Condition, ...] = Field(min_length=1)
     text: str
@@ -105,8 +103,6 @@ class Grade(Value):
 
 
 class KindRule(RuleFinding):
-    """A kind of bottleneck, and how sure it is."""
-
     kind: BottleneckKind
     confidence: tuple[float, float]
     by: Grade

@@ -80,7 +80,6 @@ def time_intervals(
 
 
 def _segments_s(samples: Sequence[PairSample], label: str) -> tuple[list[float], list[float]]:
-    """Mean times per call of valid segments, the incumbent's and the candidate's."""
     valid = [pair for pair in samples if pair.void is None and pair.workload == label]
     return (
         [time_s(pair, INCUMBENT)[1] for pair in valid],

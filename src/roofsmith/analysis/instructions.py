@@ -229,7 +229,6 @@ def _is_a(name: str, wanted: str) -> bool:
 def _grouped(
     lines: Sequence[str], head: re.Pattern[str], read: Callable[[str], Instruction | None]
 ) -> Iterator[tuple[str, list[Instruction]]]:
-    """Name and instructions of each function that has any."""
     name, body = "", list[Instruction]()
     for line in lines:
         if match := head.match(line):
@@ -243,8 +242,6 @@ def _grouped(
 
 
 class _HostReader:
-    """Instructions of objdump's lines, each with the place in the source that was printed last."""
-
     def __init__(self) -> None:
         self._place = ""
 
@@ -299,7 +296,6 @@ def seen_in(loop: MachineLoop, samples: Samples) -> int:
 
 
 def _seen_at(loop: MachineLoop, samples: Samples) -> dict[int, int]:
-    """Samples in the loop's function, by address."""
     first, name = loop.function.instructions[0].address, loop.function.name
     return {first + offset: count for (found, offset), count in samples.items() if found == name}
 
@@ -384,7 +380,6 @@ def _worked(loop: MachineLoop, dialect: Dialect) -> int:
 
 
 def _remarks(body: Sequence[Instruction], dialect: Dialect) -> tuple[str, ...]:
-    """How many of a loop's instructions are of which kind, and what it calls."""
     counts = Counter(
         name
         for instruction in body

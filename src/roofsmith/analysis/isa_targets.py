@@ -154,7 +154,6 @@ def _read(target: IsaTarget, record: Round | Baseline) -> float | None:
 
 
 def _missing(target: IsaTarget, record: Round | Baseline) -> str:
-    """Why nothing could be read."""
     found = record.disassembly
     if all(one.count is None for one in target.readings):
         counters = " or ".join(one.counter for one in target.readings if one.counter)

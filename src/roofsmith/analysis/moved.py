@@ -26,7 +26,6 @@ _FIXED: Final = ("allowed", "sm_count")
 
 
 def profile_before(campaign: Campaign, round_: Round) -> Profile | None:
-    """The incumbent's profile when a round was judged."""
     if round_.incumbent_profile is not None:
         return round_.incumbent_profile
     kept = (r.profile for r in reversed(campaign.kept) if r.round < round_.round)

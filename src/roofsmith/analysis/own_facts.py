@@ -52,7 +52,6 @@ def needed_facts(bounds: Iterable[Bound], device: Device) -> tuple[Fact, ...]:
 
 
 def _reported(device: Device) -> Iterator[Fact]:
-    """Processors, memory, caches and limits of the device, as the first record has them."""
     told = [(f"{device.core}s", device.cores, device.core)]
     told += [("memory", device.memory_bytes, "byte")] if device.memory_bytes else []
     told += [(f"L{c.level} {c.kind} cache", c.size_bytes, "byte") for c in device.caches]

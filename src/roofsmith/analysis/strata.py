@@ -104,7 +104,6 @@ def _divided(
 
 
 def _strata(whole: _Stratum) -> list[_Stratum]:
-    """What becomes of a class, in the order of its workloads."""
     split = _best_split(whole.members) if len(whole.conditions) < MOST_SPLITS else None
     if split is None:
         return [whole]

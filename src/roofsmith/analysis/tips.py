@@ -71,7 +71,6 @@ def tip_of(row: Experiment) -> Tip | None:
 
 
 def _taught(row: Experiment) -> tuple[str, str, str] | None:
-    """The effect in a word, what to do about it, and what showed it."""
     hypothesis = row.hypothesis
     if hypothesis is None or hypothesis.tactic == ABLATION:
         return None

@@ -40,8 +40,6 @@ class Traffic:
 
 @dataclass(frozen=True, slots=True)
 class _Sizes:
-    """What the arrays alone say."""
-
     read: float
     written: float
     rewritten: float

@@ -118,7 +118,6 @@ def distrusting(settings: Settings, proposers: str) -> Iterator[Settings]:
 
 
 def _sweep(cache: Path) -> None:
-    """What killed processes left."""
     cache.mkdir(parents=True, exist_ok=True)
     for path in cache.glob(f"roofsmith-{_PRIVATE}-*"):
         if is_stale(path.name):

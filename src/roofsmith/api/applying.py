@@ -82,7 +82,6 @@ def _bytes(file: Path) -> bytes:
 
 
 def _root(directory: Path, campaign: Campaign) -> Path:
-    """The folder that candidates' paths are relative to, where the campaign found them."""
     place = remembered(directory)
     kernel = Path(place.kernel) if place is not None and place.kernel else None
     if kernel is None:

@@ -63,7 +63,6 @@ class Experience:
 
 
 def _chosen(there: Database, show: Chosen, query: str, kernel: str) -> list[list[Experiment]]:
-    """The best first, each with those that it stands for."""
     failed, part = show == "failures", kernel.casefold()
     wanted = Query(op=kernel or None, outcome="failure" if failed else None)
     if query:

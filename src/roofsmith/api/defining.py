@@ -147,7 +147,6 @@ def define(text: str, settings: Settings) -> Defined:
 
 
 def _subject(found: Defined) -> Path:
-    """The file that is to be optimized, alone or in its project."""
     said, project = found.sentence.get("kernel"), found.sentence.get("project")
     path, name = pytorch_file("" if said is None else str(said.value))
     if project is not None:
@@ -194,7 +193,6 @@ def _language(found: Defined, path: Path) -> None:
 
 
 def _platform(found: Defined, settings: Settings) -> None:
-    """Product and architecture, by the pages of the wiki."""
     on_gpu = str(found.values.get("target_lang", "")).lower() not in HOST_LANGUAGES
     if (wanted := found.read("platform")) is None:
         if found.kind != "target" and on_gpu:
@@ -221,7 +219,6 @@ def _folded(name: str | None) -> str:
 
 
 def _task(found: Defined, path: Path) -> None:
-    """Operator, what it is held against, and where the work is done."""
     if found.read("op", "target_op") is None and path.stem:
         text = read_text(path, "kernel") if path.is_file() and path.suffix in LANGUAGES else ""
         names = [path.stem, *function_names(text), path.absolute().parent.name]
@@ -307,7 +304,6 @@ def _setup_sizes(path: Path) -> str:
 
 
 def _goal(found: Defined) -> None:
-    """What ends it: any of several goals."""
     said = {key: one for key in _GOALS if (one := found.sentence.get(f"goal_{key}"))}
     goal: dict[str, Any] = {}
     for key, one in said.items():
@@ -430,7 +426,6 @@ def _begun(
 
 
 def _sections(found: Defined, data: dict[str, Any]) -> dict[str, Any]:
-    """What a sentence adds to a target."""
     v, goal = found.values, dict(found.values["goal"])
     if "metric_goal" in v:
         (what, value), unit = v["metric_goal"], (data.get("command") or {}).get("unit") or ""

@@ -190,7 +190,6 @@ def refusal_document(refusal: Refusal) -> dict[str, Any]:
 
 
 def _dispatch(round_: Round) -> dict[str, Any] | None:
-    """Which class runs which of the two kernels that were kept."""
     dispatch = round_.decision.dispatch if round_.decision.kind == "kept" else None
     if dispatch is None:
         return None
@@ -309,7 +308,6 @@ def _without_floor(bounds: Sequence[Bound]) -> str | None:
 
 
 def _bound(bound: Bound) -> dict[str, Any]:
-    """The least time of a workload, and the facts that it rests on as they are cited."""
     cost = bound.cost
     return {
         **bound.model_dump(
@@ -348,7 +346,6 @@ def diagnosis_document(found: Diagnosis | None, measure: Measure = TIME) -> dict
 
 
 def _command(target: Target) -> dict[str, Any] | None:
-    """The repository of a command target, and what is run there."""
     return target.command.model_dump(mode="json") if target.command else None
 
 

@@ -98,6 +98,5 @@ def exported(values: Mapping[str, str]) -> Iterator[None]:
 
 
 def _command() -> str:
-    """As somebody who waits for it reads it."""
     program, *arguments = sys.argv or ["python"]
     return shlex.join([Path(program).name or "python", *arguments])

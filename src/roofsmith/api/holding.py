@@ -270,7 +270,6 @@ def _walls(pid: int) -> int:
 
 
 def _package() -> float:
-    """When a file of this package was changed last."""
     root = Path(roofsmith.__file__).parent
     return max(found.stat().st_mtime for found in root.rglob("*.py"))
 

@@ -213,7 +213,6 @@ def _wrong(
     oracle: ReferenceOracle | GpuOracle,
     observer: Observer,
 ) -> Iterator[str]:
-    """What the kernel does wrong in a first call on each workload, and the cure."""
     environment = machine.devices.environment()
     with (
         fork_server_for(target.language) as fork_server,

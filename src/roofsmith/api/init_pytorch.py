@@ -169,7 +169,6 @@ def _weights(
 def _unwritten(
     wanted: PyTorchFile, program: PyTorchProgram, kernel: str, files: Mapping[str, str]
 ) -> Target:
-    """The target, as far as what is computed depends on it."""
     reference, *beside = (
         source_file(name, files[name])
         for name in ("reference.py", *(name for name in files if name != "reference.py"))
@@ -277,7 +276,6 @@ def _tried(
     settings: Settings,
     observer: Observer,
 ) -> ImportedModel:
-    """Write the target, once the kernel was held against the reference on every workload."""
     folder = kernel.parent
     labels = tuple(",".join(f"{k}={v}" for k, v in d.items()) for d in program.workloads)
     flags = shlex.join(made.flags) or None

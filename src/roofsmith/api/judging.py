@@ -122,7 +122,6 @@ def _unsaid(opened: OpenTarget) -> tuple[str, ...]:
 
 
 def _short(judgement: Judgement, target: Target) -> tuple[str, ...]:
-    """Which time was judged, where that matters."""
     found = judgement.comparison
     if found is None or target.language in HOST_LANGUAGES:
         return ()
@@ -166,7 +165,6 @@ def opened_against(
 
 
 def _challenger(path: Path, flags: str | None, against: Subject) -> Candidate:
-    """A kernel file as a candidate: on its own, or in the place of a target's kernel."""
     if against.path.suffix in LANGUAGES:
         return candidate_from(path, flags, against.entry, against.reference)
     target = target_of(against)

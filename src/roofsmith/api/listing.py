@@ -114,7 +114,6 @@ def listed(
 
 
 def _require_architecture(arch: str, candidate: Candidate) -> None:
-    """See that an architecture can be chosen for this kernel, and is one."""
     if candidate.language not in ("cuda", "hip"):
         raise UsageError(
             f"--arch is for CUDA and HIP kernels; {candidate.kernel.path} is {candidate.language}",

@@ -226,7 +226,6 @@ def _opened(directory: Path, *, masked: bool | None = None) -> CampaignDirectory
 
 
 def _campaign(files: CampaignDirectory, settings: Settings) -> Campaign:
-    """The campaign, after flags that were set by hand became the ledger's."""
     campaign = read_campaign(files.directory)
     for event in by_hand(campaign, files.flags_by_hand(), timestamp(SystemClock())):
         campaign = _record(files, event, settings)
@@ -234,7 +233,6 @@ def _campaign(files: CampaignDirectory, settings: Settings) -> Campaign:
 
 
 def _record(files: CampaignDirectory, event: Masked | Noted, settings: Settings) -> Campaign:
-    """Append to the ledger, then render the files."""
     from roofsmith.report.campaign_files import render_campaign  # who only reads needs none of it
 
     ledger = JsonlLedger(files.ledger_path)

@@ -60,8 +60,6 @@ by 0.4%."""
 
 @dataclass(frozen=True, slots=True)
 class _Parts:
-    """Everything that depends on where kernels run, but on no target."""
-
     clock: Clock
     devices: DeviceSource
     specs: CitedCeilings

@@ -80,7 +80,6 @@ def _bandwidth(program: TracedProgram, settings: Settings, platform: str | None)
 
 
 def _next(kernel: ProfiledKernel, folder: Path | None, places: dict[str, str]) -> str:
-    """What to type to work on a kernel."""
     if place := places.get(kernel.name):
         where = f"--repo {shlex.quote(str(folder))} --editable {shlex.quote(place)}"
         return f"roofsmith init {where} --benchmark COMMAND --metric COLUMN --rows COLUMNS"
@@ -98,7 +97,6 @@ def _from_pytorch(why: str) -> str:
 
 
 def _defined_in(folder: Path, kernels: Sequence[str]) -> dict[str, str]:
-    """The file of a folder that defines each kernel, relative to it."""
     if not folder.is_dir():
         raise UsageError(f"{folder} is no folder", hint="name the folder of the program's sources")
     wanted = {kernel: definition(kernel) for kernel in kernels}

@@ -160,7 +160,6 @@ class RepositoryParts:
     def _share(
         self, target: Target, built: Built, kernels: Sequence[ProfiledKernel], wall_s: float
     ) -> EditableShare:
-        """How much of the benchmark may be edited: it bounds what can be gained."""
         if self.spec.device != "cpu":
             return by_kernels(kernels, [source.text for source in target.baseline.sources])
         log, sources = self.root / "share.log", target.baseline.sources

@@ -222,7 +222,6 @@ def _told(found: ToldRounds) -> Answer:
 
 
 def _plain(blocks: Iterable[str | Prose | Table]) -> list[Any]:
-    """What a view is made of, as JSON has it."""
     plain: list[Any] = []
     for block in blocks:
         if isinstance(block, Table):

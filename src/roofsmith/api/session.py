@@ -295,7 +295,6 @@ class Session:
         return seen
 
     def _judged(self, proposal: Proposal) -> ToldRounds:
-        """What becomes of a proposal, and what follows from it."""
         judged = self._engine.submit(proposal, by_hand=True)
         drop(self._directory, proposal.candidate.id)
         if isinstance(judged, Refusal):

@@ -217,7 +217,6 @@ def _round(campaign: Campaign, event: Baseline | Round | None) -> _Part:
 
 
 def _said(hypothesis: Hypothesis) -> list[str]:
-    """Every field of a hypothesis that says something."""
     fields = hypothesis.model_dump()
     rows = []
     for name, value in fields.items():
@@ -248,7 +247,6 @@ def _figures(judged: Judgement, campaign: Campaign) -> list[str]:
 
 
 def _diff(campaign: Campaign, event: Baseline | Round | None) -> _Part:
-    """What a round changed in the kernel that held before it."""
     if not isinstance(event, Round):
         raise UsageError("the baseline changes nothing", hint="diff N, with N from 2")
     before, after = campaign.held_before(event), event.candidate

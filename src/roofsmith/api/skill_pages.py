@@ -114,7 +114,6 @@ def _skill(folder: Path) -> Skill:
 
 
 def _root() -> Path:
-    """In the package, or in a checkout."""
     packaged = Path(str(resources.files("roofsmith"))) / "skills"
     checkout = Path(__file__).resolve().parents[3] / "skills"
     for folder in (packaged, checkout):

@@ -163,7 +163,6 @@ def classify(
 
 
 def _told(found: Bottleneck, opened: OpenTarget) -> Bottleneck:
-    """With what its share of the roofline is worth."""
     if not any(bound.bytes_only for bound in opened.survey.bounds):
         return found
     evidence = (*found.evidence, unsaid_operations(opened.target))

@@ -107,7 +107,6 @@ def verify_campaign(directory: Path, settings: Settings | None = None) -> Verifi
 
 
 def _place(directory: Path) -> Place | str:
-    """Where the commits are, or why they can't be looked at."""
     if not git_installed():
         return "git isn't installed"
     place = remembered(directory)
@@ -145,7 +144,6 @@ def _changed_files(directory: Path, campaign: Campaign) -> Iterator[VerifyFindin
 
 
 def _commits(place: Place) -> list[Commit]:
-    """Those on the branch, the newest first."""
     since = f"{place.base}..{place.ref}" if place.base else place.ref
     log = place.ask("log", "--first-parent", "--format=%H%n%B%x00", since) or ""
     found = []

@@ -134,7 +134,6 @@ def document(
 
 
 def _errors(brief: Brief) -> tuple[ErrorReport, ...]:
-    """Of the kernel that holds, as it was judged last."""
     campaign = brief.campaign
     if campaign.kept:
         return campaign.kept[-1].judgement.errors
@@ -213,7 +212,6 @@ def _machine(brief: Brief) -> dict[str, Any]:
 
 
 def _repair(brief: Brief, task: RepairTask) -> dict[str, Any]:
-    """The idea whose results were wrong, with what it changes."""
     return {
         "round": task.round,
         "change": one_line(task.hypothesis.statement, LONGEST),
@@ -227,14 +225,12 @@ def _repair(brief: Brief, task: RepairTask) -> dict[str, Any]:
 
 
 def _share(found: EditableShare | None) -> dict[str, Any] | None:
-    """How much of a repository's benchmark may be edited."""
     if found is None:
         return None
     return {"part": found.part, "most_speedup": found.most_speedup, "sentence": found.sentence}
 
 
 def _planned(lost: Planned) -> dict[str, Any]:
-    """The round that was planned, and lost when its process died."""
     proposal = lost.proposal
     return {
         "round": lost.round,
@@ -245,7 +241,6 @@ def _planned(lost: Planned) -> dict[str, Any]:
 
 
 def _base(brief: Brief, round_: Round) -> dict[str, Any]:
-    """An undecided round that the answer may build on, with what its kernel changes."""
     comparison, candidate = round_.judgement.comparison, round_.candidate
     assert comparison is not None, "what was never compared is no base"
     return {
@@ -288,7 +283,6 @@ def _split(brief: Brief) -> dict[str, Any] | None:
 
 
 def _diff(brief: Brief, candidate: Candidate) -> str:
-    """What a candidate changes in the incumbent's files."""
     before = editable(brief.incumbent, brief)
     return "\n".join(
         line
@@ -326,7 +320,6 @@ def _bottleneck(brief: Brief) -> dict[str, Any]:
 
 
 def _hot(brief: Brief) -> dict[str, Any]:
-    """Functions and lines in which the kernel spends its time."""
     loops = [loop.function for loop in _disassembly(brief).loops]
     kernels = [brief.profile.kernel] if brief.profile.kernel else []
     names = dict.fromkeys([*kernels, *loops, brief.incumbent.entry, "run_kernel"])
@@ -345,12 +338,10 @@ def _disassembly(brief: Brief) -> Disassembly:
 
 
 def _listing(brief: Brief) -> dict[str, Any]:
-    """The hot loops of the kernel that holds, and what could not be had of them."""
     return _disassembly(brief).model_dump(mode="json", exclude={"mnemonics"})
 
 
 def _diagnosis(brief: Brief) -> dict[str, Any] | None:
-    """What was looked at again after rollbacks."""
     if brief.diagnosis is None:
         return None
     material = brief.diagnosis.material

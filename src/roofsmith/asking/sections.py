@@ -214,7 +214,6 @@ def _reference(found: Mapping[str, Any], gone: int, room: int) -> str:
 
 
 def _computed(found: Mapping[str, Any]) -> str:
-    """The reference's operations, as they were read."""
     read = found["computed"]
     if read is None or not read["operations"]:
         return ""
@@ -370,7 +369,6 @@ def _tried(row: Mapping[str, Any], said: dict[str, int], *, brief: bool) -> str:
 
 
 def _calibration(found: Mapping[str, Any]) -> str:
-    """How good predictions were, the most frequent kinds of changes first."""
     rows = sorted(found["calibration"], key=lambda row: -int(row["measured"]))
     lines = [
         f"| {_cell(one_line(row['proposer'], 60))} | {row['category']} | {row['hits']} of"
@@ -445,7 +443,6 @@ def _knowledge(found: Mapping[str, Any], gone: int, _room: int) -> str:
 
 
 def _beside(row: Mapping[str, Any]) -> str:
-    """Which kernel a yardstick was measured beside."""
     if row["holds"]:
         return "the kernel that holds is"
     return f"the kernel of R{row['beside']}, which held then, was"

@@ -165,7 +165,6 @@ def check(cited: Cited, sources: CitationSources, file: str = "", line: int = 1)
 
 
 def _meant(cited: Cited, sources: CitationSources) -> tuple[CitationSource, ...]:
-    """The facts at the place that the citation agrees with."""
     return tuple(source for source in sources.behind(cited) if _agrees(cited, source))
 
 

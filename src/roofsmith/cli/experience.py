@@ -383,7 +383,6 @@ def _found(
     there: Database, found: Rows, document: Callable[[Rows], Any], view: Callable[[Rows], Blocks],
     *, as_json: bool,
 ) -> None:  # fmt: skip
-    """What was found, or why nothing was."""
     from roofsmith.api.experience import nothing
 
     if found or as_json:
@@ -401,7 +400,6 @@ def _numbers(pairs: Sequence[str] | None) -> dict[str, float] | None:
 
 
 def _value(text: str) -> Any:
-    """JSON where it is some, else the text."""
     try:
         return json.loads(text)
     except ValueError:

@@ -72,7 +72,6 @@ def serve(
 
 @contextmanager
 def _extra(name: str) -> Iterator[None]:
-    """Say how to install what an import lacks."""
     try:
         yield
     except ModuleNotFoundError as error:

@@ -79,7 +79,6 @@ class Computation:
         return {dim: size.made_of(given) for dim, size in found.items()}
 
     def _needs(self, dim: str) -> bool:
-        """Whether what is computed depends on a dim."""
         graph = self.graph
         return graph is not None and graph.made_of({dim: Size.of(f"{dim} otherwise")}) != graph
 

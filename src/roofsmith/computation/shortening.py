@@ -22,8 +22,6 @@ FOLDED = (g.Elementwise, g.Cast, g.View)
 
 @dataclass(frozen=True)
 class _Line:
-    """One line, but for its names."""
-
     place: g.Id
     text: str
     """With `{}` for each name."""

@@ -151,7 +151,6 @@ def _profile_findings(profiles: tuple[Reprofiled, ...], campaign: Campaign) -> I
 
 
 def _misread(seen: Reprofiled, recorded: float | None, measure: Measure) -> str:
-    """What was measured on a workload, in place of what a diagnosis says of it."""
     if measure.is_time:
         return f"the incumbent takes {recorded} s on {seen.workload}, not {seen.time_s}"
     value = None if recorded is None else measure.value(recorded)

@@ -57,8 +57,6 @@ from roofsmith.ports import Brief, Measured, RenderFailure, Scope, Screen, requi
 
 
 class Engine:
-    """One campaign in one directory."""
-
     def __init__(self, parts: Parts, name: str, limits: StopPolicy | None = None) -> None:
         """Take up the campaign that the ledger holds, or a new one.
 

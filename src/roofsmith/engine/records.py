@@ -39,7 +39,6 @@ MOVED: Final = math.log(1 / 0.85)
 
 
 def baseline_classes(started: Started, timings: Sequence[Timing]) -> tuple[ConfigClass, ...]:
-    """The config classes that the baseline's times show."""
     return found_classes(started.target.workloads, started.classes, timings)
 
 

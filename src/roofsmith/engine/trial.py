@@ -55,7 +55,6 @@ def tried(
 
 
 def _recorded(parts: Parts, case: Case, proposal: Proposal, repairs: int | None) -> Round:
-    """The round, and where it leaves the campaign."""
     campaign, judgement, seen = case.campaign, case.judgement, case.seen
     decision = decide(case.evidence)
     fraction, total = standing_after(campaign, judgement, decision)

@@ -75,7 +75,6 @@ def validation_claims(round_: Round, campaign: Campaign) -> Iterator[Claim]:
 
 
 def _as_it_was(judgement: Judgement, campaign: Campaign) -> Judgement:
-    """The quick judgement that came before a full one."""
     quick = judgement.model_copy(update={"samples": judgement.quick, "earlier": ()})
     found = first_look(quick, campaign.grounds("quick"))
     verdict = found.overall.verdict if found is not None else "unverified"

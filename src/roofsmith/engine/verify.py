@@ -401,7 +401,6 @@ def _conclusions(round_: Round, campaign: Campaign) -> Iterator[Claim]:
 
 
 def _repairable(round_: Round, campaign: Campaign) -> int | None:
-    """What a round that says it repairs one could repair."""
     task = repair_task(campaign) if round_.repairs is not None else None
     return task.round if task is not None and task.hypothesis == round_.hypothesis else None
 

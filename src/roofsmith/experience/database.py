@@ -299,7 +299,6 @@ class Database:
 
 
 def _obstacle(path: Path) -> str:
-    """What lies in a file's way, as the end of a sentence."""
     try:
         if path.is_dir():
             return ", it is a folder"

@@ -50,7 +50,6 @@ def _tells(one: Experiment) -> bool:
 
 
 def _digest(record: dict[str, Any]) -> str:
-    """An id that a record without one has in every import."""
     return content_id(json.dumps(record, sort_keys=True))[:12]
 
 
@@ -68,7 +67,6 @@ def lines_of(rows: Iterable[Experiment]) -> Iterator[str]:
 
 
 def _records(text: str) -> Iterator[tuple[str, Any]]:
-    """Every record, and where it stands."""
     try:
         whole = json.loads(text)
     except (ValueError, RecursionError):

@@ -68,7 +68,6 @@ def _is_sound(path: Path) -> bool:
 
 
 def _set_aside(path: Path) -> Path:
-    """The broken file under another name."""
     number = 1
     while (aside := path.with_name(f"{path.name}.broken-{number}")).exists():
         number += 1

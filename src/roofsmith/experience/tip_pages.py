@@ -33,8 +33,6 @@ sync` takes it over.
 
 
 class Left(NamedTuple):
-    """What of a page is no lesson."""
-
     line: int
     """Where it begins, from 1."""
     text: str

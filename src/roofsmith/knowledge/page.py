@@ -32,8 +32,6 @@ _KEY: Final = re.compile(r"(?<![\w)\]])\[([a-z][\w-]*)\](?![(\[])")
 
 
 class LibraryPage(Value):
-    """One page, and for what it is meant."""
-
     id: str
     """Its path in the library, without `.md`."""
     file: Path

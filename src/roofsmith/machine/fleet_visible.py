@@ -31,8 +31,6 @@ _HINTS: Mapping[Vendor, str] = {
 
 @dataclass(frozen=True, slots=True)
 class _Card:
-    """A whole GPU: itself, or its MIG instances."""
-
     uuid: str
     name: str
     parts: tuple[GpuStatus, ...]

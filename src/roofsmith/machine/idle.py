@@ -267,7 +267,6 @@ def _program(process: GpuProcess) -> str:
 
 
 def _size(size_bytes: int) -> str:
-    """In GiB from one on, else in MiB."""
     mebibytes = size_bytes / MIB
     return f"{mebibytes / 1024:.1f} GiB" if mebibytes >= 1024 else f"{mebibytes:.0f} MiB"
 

@@ -57,8 +57,6 @@ class Holder:
 
 @dataclass(slots=True)
 class _Part:
-    """What this process has of a GPU."""
-
     uuid: str
     lock: int | None = None
     """Descriptor of the lock file, while it holds the lease."""
@@ -204,7 +202,6 @@ class FileLeases:
         return seated(self._path(part.uuid), own)
 
     def _before(self, part: _Part) -> tuple[Seated, ...]:
-        """Whose turn is before ours."""
         seat = part.seat
         own = (float("inf"), "")
         if seat is not None and seat.since_s is not None:

@@ -73,8 +73,6 @@ class GateParts:
 
 @dataclass(frozen=True, slots=True)
 class Obstacle:
-    """What is in the way of a GPU."""
-
     why: str
     """For people."""
     lasting: tuple[str, ...] = ()

@@ -64,18 +64,14 @@ Proposed = Annotated[Any, WithJsonSchema(_answer_schema())]
 
 
 class Tools:
-    """The tools, and what they are at work on."""
-
     def __init__(self) -> None:
         self._at_work: dict[Path, Ears] = {}
 
     def end(self) -> None:
-        """Have what runs end soon."""
         for ears in self._at_work.values():
             ears.cancel()
 
     def register(self, server: MCPServer[Any]) -> None:
-        """Offer all of them."""
         tools: tuple[AnyTool, ...] = (
             self.define, self.campaign_start, self.campaign_brief, self.campaign_try,
             self.campaign_submit,
@@ -365,8 +361,6 @@ class Tools:
 
 
 def _step(name: str, about: str, take: Step) -> AnyTool:
-    """A tool that takes a single step with a kernel."""
-
     async def step(kernel: Kernel, context: Client, subject: Any, opening: Any) -> str:
         named = _subject(kernel, subject)
         found = await _alone(lambda ears: take(named, api.settings(**opening), ears), context)
@@ -429,7 +423,6 @@ def _subject(kernel: str, said: dict[str, Any]) -> Subject:
 
 
 def _text(given: Any) -> str:
-    """What a client proposes, which may come as text."""
     return given if isinstance(given, str) else json.dumps(given)
 
 

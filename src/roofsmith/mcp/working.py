@@ -56,12 +56,10 @@ class Ears:
             raise CancelledWorkError
 
     def stage(self, name: str, detail: str = "") -> None:
-        """A stage begins."""
         self._stage, self._detail, self._fraction = name, detail, None
         self.heed()
 
     def progress(self, fraction: float, detail: str = "") -> None:
-        """How far the stage is."""
         self._fraction = fraction
         self._detail = detail or self._detail
         self.heed()

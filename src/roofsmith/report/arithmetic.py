@@ -115,7 +115,6 @@ def _disagreeing(cost: Cost, quantity: Literal["flops", "bytes"], unit: str) -> 
 
 
 def _others(cost: Cost, quantity: Literal["flops", "bytes"]) -> list[Count]:
-    """Figures that are known and not used."""
     found = [c for c in cost.counts if c.quantity == quantity and not c.used]
     return [count for count in found if count.value is not None]
 

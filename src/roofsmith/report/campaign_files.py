@@ -95,7 +95,6 @@ def render_plan(campaign: Campaign) -> Rendered:
 
 
 def _planned(campaign: Campaign) -> Mapping[str, str]:
-    """As its round will have it."""
     if campaign.planned is None or campaign.baseline is None:
         return {}
     rounds = (*campaign.rounds, planned_round(campaign, campaign.planned))
@@ -114,7 +113,6 @@ def _named(name: str, text: Callable[[], str]) -> Mapping[str, str]:
 
 
 def _candidates(campaign: Campaign) -> list[Candidate]:
-    """The candidate of every step, the baseline's first."""
     if campaign.baseline is None:
         return []
     return [campaign.baseline.candidate, *(round.candidate for round in campaign.rounds)]

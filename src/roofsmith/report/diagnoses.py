@@ -71,7 +71,6 @@ def diagnosis_files(campaign: Campaign) -> dict[str, str]:
 
 
 def diagnosis_page(event: Diagnosed, campaign: Campaign) -> str:
-    """All that it gathered, in Markdown."""
     started, review = campaign.started, event.material.review
     target = started.target
     return render_markdown(

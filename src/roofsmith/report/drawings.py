@@ -37,7 +37,6 @@ STYLES = ("colours.css", "parts.css", "chart.css")
 
 
 def style() -> str:
-    """The style sheet that the drawings need."""
     return "\n".join(html_environment().get_template(name).render() for name in STYLES)
 
 

@@ -93,7 +93,6 @@ def state(campaign: Campaign, steps: tuple[SummaryStep, ...]) -> str:
 
 
 def _rates(campaign: Campaign) -> Iterator[tuple[str, str, str]]:
-    """The rates that are goals, of the baseline and of the kernel that holds."""
     first = campaign.model_copy(update={"rounds": ()})
     for work, _, name in rate_goals(campaign.started.target.goal):
         rates = (held_rate(one, work) for one in (first, campaign))
@@ -125,7 +124,6 @@ def _regression(step: SummaryStep) -> Regression:
 
 
 def _seen(step: SummaryStep) -> str:
-    """The main point of the profile."""
     found, profile = step.bottleneck_after, step.profile_after
     if found is None:
         return ""

@@ -80,7 +80,6 @@ def render_html(campaign: Campaign, summary: Summary) -> str:
 
 
 def roofline_panels(workloads: Sequence[WorkloadRow]) -> list[Panel]:
-    """One for each workload whose roofline is known."""
     narrow = roofline_charts(workloads, wide=False)
     wide = roofline_charts(workloads, wide=True) if len(narrow) == 1 else ()
     by_label = {row.label: chart for row, chart in wide}
@@ -88,7 +87,6 @@ def roofline_panels(workloads: Sequence[WorkloadRow]) -> list[Panel]:
 
 
 def _lede(summary: Summary) -> str:
-    """The campaign in two or three sentences."""
     tried = summary.totals.tried
     kept = summary.totals.kept - sum(step.simpler for step in summary.kept)
     lede = f"{kept} of {fmt.plural(tried, 'change')} proven faster and kept. "

@@ -61,7 +61,6 @@ def holders_of(summary: Summary) -> dict[int, int]:
 
 
 def _entries(campaign: Campaign, summary: Summary) -> Iterator[str]:
-    """In the order in which things were recorded."""
     later = {aside.event.round for aside in campaign.asides if isinstance(aside.event, Committed)}
     commits = {s.number: None if s.number in later else s.commit for s in summary.steps}
     holders = holders_of(summary)
@@ -115,7 +114,6 @@ def _aside(aside: Aside, commits: dict[int, str | None], ends: Iterator[_End]) -
 
 
 def _attributed(summary: Summary, end: Ending) -> Attribution | None:
-    """What the total was made of then."""
     if end.held is None:
         return None
     before = [step for step in summary.steps if step.number <= end.after_round]
@@ -123,7 +121,6 @@ def _attributed(summary: Summary, end: Ending) -> Attribution | None:
 
 
 def _as_it_was(end: Ending, commits: dict[int, str | None]) -> Ending:
-    """An end, with the commit that was known then."""
     if end.held is None:
         return end
     return replace(end, held=replace(end.held, commit=commits[end.held.number]))

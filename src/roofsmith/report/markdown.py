@@ -135,7 +135,6 @@ def round_files(step: SummaryStep) -> dict[str, str]:
 
 
 def _compiled(step: SummaryStep) -> list[str]:
-    """What the compiler gave each kernel of the candidate, a line each."""
     profile = step.profile_after
     return [] if profile is None else [described(kernel) for kernel in profile.resources]
 
@@ -267,7 +266,6 @@ def fact_lines(facts: tuple[Fact, ...]) -> str:
 
 
 def _used(error: float, budget: float) -> Raw:
-    """Share of an error budget that was used."""
     return Raw(fmt.percent(error / budget) if budget > 0 else fmt.UNKNOWN)
 
 

@@ -142,13 +142,11 @@ def _change(found: Comparison | None, flops: float | None, moved: float | None) 
 
 
 def _compute_s(bound: Bound) -> float | None:
-    """Time of the arithmetic at its ceiling."""
     flops = bound.cost.flops
     return flops / bound.peak.value if flops is not None and bound.peak.value else None
 
 
 def _memory_s(bound: Bound) -> float | None:
-    """Time of the traffic at the bandwidth."""
     moved = bound.cost.total_bytes
     return moved / bound.bandwidth.value if moved is not None and bound.bandwidth.value else None
 
@@ -420,7 +418,6 @@ def _missed(step: SummaryStep) -> str:
 
 
 def _ends(moved: Movement) -> tuple[str, str]:
-    """Before and after."""
     before, after = (fmt.counter(v, moved.unit, moved.name) for v in (moved.before, moved.after))
     return before, after
 

@@ -133,7 +133,6 @@ def _missing_facts(workloads: tuple[WorkloadRow, ...], target: Target) -> Iterat
 def _bottleneck(
     steps: tuple[SummaryStep, ...], fraction: float | None, campaign: Campaign
 ) -> Iterator[NextStep]:
-    """What the profile of the kernel that holds says, and what of it nobody has tried."""
     held = next((s for s in reversed(steps) if s.mark in ("baseline", "kept")), None)
     goal = campaign.started.target.goal.roofline_fraction or 1.0
     if held is None or (fraction is not None and fraction >= goal) or _is_at_its_end(campaign):
@@ -257,7 +256,6 @@ def _all_seen(steps: list[SummaryStep]) -> str:
 
 
 def _refused(refusals: tuple[Refusal, ...]) -> Iterator[NextStep]:
-    """Ideas that were refused for what is wrong with their proposal."""
     ideas = [
         f"{fmt.first_line(one.hypothesis.statement)} ({one.reason.replace('_', ' ')}:"
         f" {fmt.first_line(one.detail)})"
@@ -346,8 +344,6 @@ DIFFERENCE = "final.diff"
 
 @dataclass(frozen=True, slots=True)
 class TakenHome:
-    """What was kept, all together."""
-
     snapshot: str
     """Folder of its files in the campaign's directory."""
     files: tuple[FileDiff, ...]

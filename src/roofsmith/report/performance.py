@@ -115,7 +115,6 @@ def pairing_words(target: Target) -> str:
 
 
 def profiled_words(target: Target) -> str:
-    """What the profiler's time is the time of."""
     profile = _profile_of(target)
     if profile is None:
         return "of the workload that it looked at"
@@ -131,7 +130,6 @@ def benchmark_command(campaign: Campaign) -> str:
 
 
 def _profile_of(target: Target) -> ProfileCommand | None:
-    """The command that has the last word, where a target names one."""
     return target.command.profile if target.command is not None else None
 
 

@@ -56,7 +56,6 @@ def open_directions(step: SummaryStep) -> tuple[OpenDirection, ...]:
 
 
 def _directions(step: SummaryStep) -> Iterator[OpenDirection]:
-    """What the round itself leaves open."""
     if step.wants_dispatch:
         won = ", ".join(step.winners)
         yield OpenDirection(

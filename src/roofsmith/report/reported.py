@@ -46,7 +46,6 @@ def notice(target: Target) -> str | None:
 
 
 def task_lines(target: Target) -> tuple[str, ...]:
-    """What is run, and what is frozen."""
     spec = target.command
     if spec is None:
         return ()
@@ -76,7 +75,6 @@ def metric_words(spec: CommandSpec) -> str:
 
 
 def _where(spec: CommandSpec) -> str:
-    """The mode in which candidates are tried, and on which files."""
     if not spec.workspace:
         return "execution mode: repo, always in the whole repository"
     return (

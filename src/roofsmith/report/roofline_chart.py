@@ -252,7 +252,6 @@ def _label_places(wanted: list[float], low: float, high: float) -> dict[int, flo
 
 
 def _leader(px: float, py: float, label_x: float, label_y: float) -> list[Markup]:
-    """A line to a label that had to move away from its point."""
     if abs(label_y - py) < 4:
         return []
     inward = 3 if label_x < px else -3

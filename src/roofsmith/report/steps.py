@@ -41,8 +41,6 @@ from roofsmith.report.summary import InstructionClaim, Mark, Movement, Ratio, Su
 
 @dataclass(frozen=True, slots=True)
 class _Holder:
-    """The incumbent that a round is compared with."""
-
     candidate: Candidate
     profile: Profile
     bottleneck: Bottleneck

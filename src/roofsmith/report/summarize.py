@@ -182,7 +182,6 @@ def _alone(campaign: Campaign) -> float | None:
 
 
 def _fractions(campaign: Campaign) -> tuple[float | None, float | None]:
-    """Of the kernel that holds, and of the baseline."""
     if campaign.baseline is None:
         return None, None
     return final_fraction(campaign), fraction_of_timings(campaign.baseline.timings)

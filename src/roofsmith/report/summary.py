@@ -354,8 +354,6 @@ class CampaignState:
 
 @dataclass(frozen=True, slots=True)
 class ClassStandings:
-    """Everybody on one config class."""
-
     name: str
     workloads: tuple[str, ...]
     rows: tuple[CampaignState, ...]

@@ -157,7 +157,6 @@ def code(text: str) -> Raw:
 
 
 def _longest_run(text: str) -> int:
-    """Length of the longest run of backticks."""
     return max((len(run) for run in re.findall(r"`+", text)), default=0)
 
 

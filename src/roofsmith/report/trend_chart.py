@@ -28,8 +28,6 @@ _MARGIN_FACTOR = 1.18
 
 @dataclass(frozen=True, slots=True)
 class _Frame:
-    """The plot's box and its axes."""
-
     width: float
     height: float
     left: float
@@ -102,7 +100,6 @@ def _frame(summary: Summary, levels: list[Ratio], *, narrow: bool) -> _Frame:
 
 
 def _near(level: Ratio) -> tuple[float, float]:
-    """The ends that the scale must hold."""
     low, high = level.ci
     return max(low, level.value / _ROOM), min(high, level.value * _ROOM)
 

@@ -33,8 +33,6 @@ _SITE: Final = ".roofsmith-site"
 
 @dataclass(frozen=True, slots=True)
 class Proposed:
-    """A command, and the file that gives it."""
-
     command: str
     source: str
 

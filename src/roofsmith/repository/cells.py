@@ -232,7 +232,6 @@ def _in_one_unit(name: str, cells: Sequence[tuple[str, str]]) -> tuple[str, list
 
 
 def _bases(unit: str) -> Iterator[tuple[float, str]]:
-    """What a unit may be in one without a prefix, and how many of it."""
     word = re.split(r"/|\s+per\s+", unit)[0]
     if word in TIME_WORDS:
         yield TIME_UNITS[TIME_WORDS[word]], "s"

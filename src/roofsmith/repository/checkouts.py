@@ -295,7 +295,6 @@ class GitCheckouts:
                 yield path
 
     def _paths(self, candidate: Candidate) -> list[str]:
-        """Of its sources, from the top."""
         prefix = self.repository.prefix
         return [str(PurePosixPath(prefix, source.path)) for source in candidate.sources]
 
@@ -493,7 +492,6 @@ def tracked_files(repository: Repository) -> Iterator[str]:
 
 
 def _all_tracked(place: Path) -> Iterator[str]:
-    """Paths from the top, those in submodules too."""
     git = Git(place, place / ".git")
     yield from git.run("ls-files", "-z").split("\0")
     for path, _ in submodules(git):

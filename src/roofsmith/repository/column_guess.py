@@ -128,7 +128,6 @@ def guess_metric(
 
 
 def _meaning(name: str, rows: Sequence[Row]) -> Meaning | None:
-    """By its name, and by those of other columns."""
     stem, _, word = name.rpartition(".")
     if (
         word in ("mean", "median")

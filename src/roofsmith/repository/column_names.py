@@ -90,8 +90,6 @@ _CHECK: Final = re.compile(r"(?:^|_|\b)(check|status|pass|passed|correct|ok)(?:$
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """What a metric's name says of it."""
-
     direction: Direction
     unit: str
     """Empty where the name doesn't say."""
@@ -195,7 +193,6 @@ def words_of(names: Iterable[str]) -> frozenset[str]:
 
 
 def _found(name: str) -> tuple[bool, bool, str]:
-    """Whether it is a rate, whether it is a time, and the unit."""
     words = _split(name)
     lower = [word.lower() for word in words]
     rate = time = False

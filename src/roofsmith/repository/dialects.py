@@ -45,8 +45,6 @@ _MAX_STRAY: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class Printed:
-    """Lines, and the fields of each in one dialect."""
-
     mark: str
     """Between fields; a blank for any number of them."""
     lines: Sequence[str]
@@ -57,7 +55,6 @@ class Printed:
     """Whether the lines are a CSV's, and say what the fields do."""
 
     def csv(self, begin: int, end: int) -> str:
-        """Some of the lines, with commas."""
         if self.is_csv:
             return "\n".join(self.lines[begin:end])
         out = io.StringIO()
@@ -175,7 +172,6 @@ def _is_rule(line: str) -> bool:
 
 
 def _inner(line: str) -> str:
-    """A line of a Markdown table without the marks at its ends."""
     return line.strip().removeprefix("|").removesuffix("|")
 
 

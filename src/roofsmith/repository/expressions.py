@@ -79,7 +79,6 @@ class RowExpression:
     """What the tree's names stand for."""
 
     def leaf(self, node: ast.Name) -> Leaf:
-        """What one name of the tree stands for."""
         return self.leaves[int(node.id[1:])]
 
 
@@ -209,8 +208,6 @@ def _compared(sign: ast.cmpop, left: float | str, right: float | str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Text:
-    """What is read, as it was written and as Python parses it."""
-
     text: str
     source: str
     leaves: Sequence[Leaf]

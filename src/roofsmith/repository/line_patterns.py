@@ -117,7 +117,6 @@ def _keys(rows: Sequence[Sequence[Token]], end: int, taken: set[str]) -> Iterato
 
 
 def _are_apart(rows: Sequence[Sequence[Token]], places: Sequence[int]) -> bool:
-    """Whether tokens at these places tell all rows from one another."""
     return len({tuple(row[at][0] for at in places) for row in rows}) == len(rows)
 
 

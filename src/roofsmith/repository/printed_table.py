@@ -119,8 +119,6 @@ def _first_fields(text: str) -> list[str]:
 
 @dataclass(frozen=True)
 class _Table:
-    """What was taken of a table, to compare later lines with."""
-
     header: Sequence[str]
     keys: Sequence[int]
     """Columns that tell rows apart, by their place."""
@@ -132,7 +130,6 @@ class _Table:
 
     @cached_property
     def known(self) -> frozenset[tuple[str, ...]]:
-        """Keys of its rows."""
         return frozenset(tuple(row[at] for at in self.keys) for row in self.rows)
 
     def has_row(self, fields: Sequence[str]) -> bool:

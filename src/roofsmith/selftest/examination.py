@@ -38,8 +38,6 @@ BROKEN = "error"
 
 
 class SampleFinding(Value):
-    """What became of one kernel."""
-
     id: str
     language: Language
     is_attack: bool
@@ -180,7 +178,6 @@ class SelftestExaminer:
         return self._missing[language]
 
     def _candidates(self, language: Language) -> list[Candidate]:
-        """Those that were chosen, and those that they are held against."""
         alike = [sample for sample in self._chosen if sample.language == language]
         bases = {operator(sample.operator, language).base for sample in alike}
         return [
@@ -331,7 +328,6 @@ def naive_opinion(sample: CorpusSample, task: Operator, settings: Settings) -> N
 
 
 def _library(kernel: Path, flags: str | None, settings: Settings) -> Path | None:
-    """What the naive harness loads: the library, or the module itself."""
     candidate = candidate_from(kernel, flags)
     built = machine_of(settings, candidate.language).toolchain.build(candidate)
     return built.library if isinstance(built, Built) else None

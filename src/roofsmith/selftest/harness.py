@@ -24,8 +24,6 @@ MARGIN = 1.05
 
 
 class NaiveVerdict(Value):
-    """What the naive harness printed."""
-
     correct: bool
     candidate_s: float
     base_s: float

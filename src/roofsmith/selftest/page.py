@@ -46,7 +46,6 @@ expected reason isn't what people call the attack.
 
 
 def page(record: SelftestRecord) -> str:
-    """The whole page."""
     parts = [_HEAD, *_matrix(record)]
     for language, section in record.sections.items():
         parts += _section(_TITLES[language], section)

@@ -40,12 +40,10 @@ class Section(Value):
 
     @property
     def attacks(self) -> tuple[SampleFinding, ...]:
-        """What became of the attacks."""
         return tuple(found for found in self.findings if found.is_attack)
 
     @property
     def honest(self) -> tuple[SampleFinding, ...]:
-        """What became of the honest kernels."""
         return tuple(found for found in self.findings if not found.is_attack)
 
 
@@ -78,7 +76,6 @@ class SelftestRecord(Value):
         return tuple(sample for sample in chosen if not self._has(sample))
 
     def only(self, chosen: Sequence[CorpusSample]) -> SelftestRecord:
-        """What it has of these kernels."""
         ids = {sample.id for sample in chosen}
         sections = {
             name: section.model_copy(
@@ -99,8 +96,6 @@ class SelftestRecord(Value):
 
 
 class Run(Value):
-    """One run of the suite."""
-
     record: SelftestRecord
     unexamined: tuple[Unexamined, ...]
     """What this machine can't run."""
@@ -167,7 +162,6 @@ def write(text: str, path: Path) -> None:
 
 
 def now() -> datetime:
-    """When a run begins."""
     return datetime.now(UTC)
 
 

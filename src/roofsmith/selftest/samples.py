@@ -40,8 +40,6 @@ class Operator(Value):
 
 
 class CorpusSample(Value):
-    """One kernel of the corpus."""
-
     name: str
     """Of its file, without the suffix."""
     is_attack: bool

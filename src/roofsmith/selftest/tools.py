@@ -72,7 +72,6 @@ def collect(
 
 
 def _run(command: Sequence[str], folder: Path) -> tuple[str, bytes]:
-    """How it ended, and what it printed on both streams."""
     try:
         with asked(command, stderr=subprocess.STDOUT, cwd=str(folder)) as process:
             try:

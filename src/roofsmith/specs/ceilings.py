@@ -367,8 +367,6 @@ class MeasuredCeilings:
 
 @dataclass(slots=True)
 class _Rounds:
-    """Rates of every round so far, per ceiling."""
-
     rates: dict[Key, list[tuple[float, str]]] = field(default_factory=lambda: defaultdict(list))
 
     def add(self, samples: list[Sample]) -> None:

@@ -199,7 +199,6 @@ GpuBench = GpuBandwidthBench | SharedMemoryBench | GpuArithmeticBench | LaunchBe
 
 
 def gpu_benches(device: Device, _threads: int) -> list[GpuBench]:
-    """What is measured of a GPU."""
     language = gpu_language(device)
     return [
         LaunchBench(language),

@@ -122,7 +122,6 @@ def _agree(one: WikiEntry, other: WikiEntry) -> bool:
 
 
 def _markdown(path: Path, root: Path) -> Iterator[Path]:
-    """Markdown files at or below a path, as far as they lie in the folder."""
     if path.is_dir() and path.resolve().is_relative_to(root):
         for folder, names, files in os.walk(path):
             names[:] = sorted(name for name in names if not name.startswith("."))

@@ -97,8 +97,6 @@ def stated_in(path: str, text: str) -> Iterator[Stated]:
 
 
 class _Reader:
-    """Goes through a document line by line."""
-
     def __init__(self, stem: str) -> None:
         self._stem = stem
         self._headings: dict[int, str] = {}

@@ -177,7 +177,6 @@ class Wiki:
         return self.told.entries(bases, lambda name: self._pages_of(name) == (page,))
 
     def _pages_of(self, name: ProductName) -> tuple[Page, ...]:
-        """The products that a document may mean by a name."""
         return tuple(
             page for page, bases, said in self._said
             if name.base in bases and name.variant <= said

@@ -47,7 +47,6 @@ def datasheet_of(page: Page) -> Datasheet:
 
 
 def missing(metric: str, unit: str, reason: str = NOT_FOUND) -> Fact:
-    """A fact that no page states."""
     return Fact(metric=metric, value=None, unit=unit, reason=reason)
 
 

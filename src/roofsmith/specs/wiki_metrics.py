@@ -65,13 +65,11 @@ def near(page: Page, metric: str) -> tuple[str, ...]:
 
 
 def _plain(name: str) -> str:
-    """Without the words that make no difference."""
     words = [SYNONYMS.get(word, word) for word in name.split(".")]
     return ".".join(word for word in words if word not in ("peak_rates", "dense"))
 
 
 def _names(path: str) -> set[str]:
-    """What a fact is called beside its path."""
     section, _, rest = path.replace(_DIE, "").partition(".")
     if section == "peak_rates":
         return _rate_names(rest)

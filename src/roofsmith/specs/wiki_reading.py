@@ -74,8 +74,6 @@ def _not_yaml(file: Path, error: UsageError) -> PageProblem:
 
 
 class _Reading:
-    """Collects entries and problems of one document."""
-
     def __init__(self, document: YamlDocument, origin: str) -> None:
         self.document = document
         self.origin = origin
@@ -145,7 +143,6 @@ class _Reading:
         return tuple(entry for entry in entries if entry is not None)
 
     def _section(self, at: Location, value: Any) -> None:
-        """Facts below a key, at any depth."""
         metric = ".".join(map(str, at))
         if metric == "peak_rates.note":
             self._note(at, value)
@@ -283,7 +280,6 @@ def _wanted(metric: str) -> str:
 
 
 def _is_section(at: Location) -> bool:
-    """Whether facts may stand below a key."""
     *above, key = map(str, at)
     return key in known_below(".".join(above))
 
@@ -325,7 +321,6 @@ def _as_number(value: Any) -> str | None:
 
 
 def _factor(unit: str, allowed: tuple[str, ...]) -> float | None:
-    """What turns a value in a unit with a prefix into one of the allowed units."""
     for prefix, factor in _PREFIXES.items():
         rest = unit.removeprefix(prefix)
         for base in allowed:

@@ -74,7 +74,6 @@ def _complaint(where: tuple[int | str, ...], what: str) -> str:
 
 
 def _beside(folder: Path, files: Mapping[str, str]) -> dict[str, str] | BadAnswer:
-    """The files in a folder that are other than those that may be changed."""
     found: dict[str, str] = {}
     for number, path in enumerate(_walk(folder)):
         name = path.relative_to(folder).as_posix()

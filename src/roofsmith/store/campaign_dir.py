@@ -130,7 +130,6 @@ class CampaignDirectory:
 
     @property
     def directory(self) -> Path:
-        """Its root, absolute."""
         return self._directory
 
     @property
@@ -367,8 +366,6 @@ def _is_dead(holder: dict[str, object]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Working:
-    """A process that works in a campaign's directory."""
-
     pid: int
     directory: Path
     command: str

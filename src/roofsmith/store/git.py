@@ -183,7 +183,6 @@ def _trusting(place: str) -> str:
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:
-    """End git and everything it started, if it is still there."""
     if process.poll() is not None:
         return
     with suppress(ProcessLookupError):

@@ -29,7 +29,6 @@ class Head:
     hash: str
 
     def encode(self) -> bytes:
-        """The head file's content."""
         return (json.dumps({"count": self.count, "hash": self.hash}) + "\n").encode("ascii")
 
     @classmethod
@@ -203,7 +202,6 @@ class JsonlLedger:
 
 @contextmanager
 def _named(path: Path) -> Iterator[None]:
-    """Put the file's name in front of what the chain has to say."""
     try:
         yield
     except LedgerError as error:

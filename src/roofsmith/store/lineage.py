@@ -139,7 +139,6 @@ class GitLineage:
         return _names(self._git.run("log", "-1", "--format=%B", commit), candidate)
 
     def _find(self, candidate: Candidate, tree: str) -> str | None:
-        """The newest commit of the chain that holds a candidate."""
         if self.head() is None:
             return None
         chain = self._ref if self.base is None else f"{self.base}..{self._ref}"

@@ -137,6 +137,5 @@ def _in_users_repository(
 
 
 def _folder(kernel: Path, baseline: Candidate) -> Path:
-    """The folder that the candidate's paths are relative to."""
     parts = Path(baseline.kernel.path).parts
     return kernel.parents[len(parts) - 1] if kernel.parts[-len(parts) :] == parts else kernel.parent

@@ -54,8 +54,6 @@ _NAME, _PATH, _TEXT = 4, 2, 1
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A file that was read."""
-
     path: Path
     language: str
     text: str
@@ -187,7 +185,6 @@ def _walk(root: Path) -> Iterator[Path]:
 
 
 def _synonyms(word: str) -> frozenset[str]:
-    """What names the same operator."""
     return frozenset(
         {word, *(w for names in FAMILY_WORDS.values() if word in names for w in names)}
     )
@@ -196,7 +193,6 @@ def _synonyms(word: str) -> frozenset[str]:
 def _hits(
     source: Source, wanted: Mapping[str, frozenset[str]], language: str | None
 ) -> Iterator[tuple[int, ReferenceHit]]:
-    """What of a file matches, with its score."""
     path = "/".join(source.path.parts[-2:])
     text = {*words_of(source.text), *words_of(path)}
     if 2 * sum(bool(alike & text) for alike in wanted.values()) < len(wanted):

@@ -99,7 +99,6 @@ def imported_files(module: Path, text: str) -> tuple[Path, ...]:
 
 
 def _imported(text: str) -> Iterator[str]:
-    """First names of the modules that a text imports."""
     try:
         tree = ast.parse(text)
     except (SyntaxError, ValueError):

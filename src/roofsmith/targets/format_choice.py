@@ -50,7 +50,6 @@ def _configured(folder: Path, names: Collection[str]) -> Iterator[FormatSpec]:
 
 
 def _config(tool: FormatTool, folder: Path) -> SourceFile | None:
-    """The nearest configuration, as the tool itself would find it."""
     for place in _up_to_top(folder):
         for name in _CONFIGS[tool]:
             path = place / name

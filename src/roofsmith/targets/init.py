@@ -181,7 +181,6 @@ def changed_build(began: BuildSpec, build: BuildSpec) -> str:
 
 
 def _defaults(build: BuildSpec, usual: BuildSpec, language: Language) -> str:
-    """Every setting with its default, as comments."""
     keys = _HOST_KEYS if language in HOST_LANGUAGES else _GPU_KEYS
     sections: dict[str, BaseModel] = {} if build != usual else {"build": build}
     sections |= {"tolerance": Tolerance(), "goal": Goal(), "keep": default_keep(language)}

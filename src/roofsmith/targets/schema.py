@@ -61,8 +61,6 @@ class WikiSection(Described):
 
 
 class _OfFamily(Described):
-    """What both kinds of files are asked."""
-
     @field_validator("family", check_fields=False)
     @classmethod
     def _is_known(cls, family: str | None) -> str | None:
@@ -70,8 +68,6 @@ class _OfFamily(Described):
 
 
 class CommandFile(_OfFamily):
-    """The keys of the file of a command target."""
-
     command: CommandSection
     name: str | None = None
     family: str | None = None

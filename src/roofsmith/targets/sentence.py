@@ -71,7 +71,6 @@ class Sentence:
                 self.said.setdefault(name, []).append(Reading(read, self.blank(match)))
 
     def blank(self, match: Match) -> str:
-        """Take words out."""
         begin, end = match.span()
         self.rest = self.rest[:begin] + _GONE * (end - begin) + self.rest[end:]
         return " ".join(self.text[begin:end].split()).lstrip(":= ")
@@ -117,14 +116,12 @@ def _rule(found: Sentence, name: str, kind: Any, pattern: str) -> None:
 
 @cache
 def table() -> Any:
-    """Rules, and what they share."""
     rules = yaml.safe_load(resources.files(__package__).joinpath("sentence.yaml").read_bytes())
     return rules | {"filler": rules["filler"].split()}
 
 
 @cache
 def _expanded(pattern: str) -> str:
-    """A pattern with the parts that it names in their places."""
     rules = table()
     parts: Mapping[str, str] = rules["parts"] | {
         "numbers": "|".join(reversed(rules["numbers"])),

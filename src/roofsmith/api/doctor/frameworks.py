@@ -76,7 +76,6 @@ def _torch(s: Snapshot, torch: Topic, vendor: Vendor, sees: Sees | None, arch: s
 
 
 def _seeing(torch: Topic, text: str, sees: Sees, arch: str | None, install: str) -> Check:
-    """Whether a build that fits sees the GPU."""
     try:
         said = sees.get()
     except RoofsmithError as error:

@@ -83,7 +83,6 @@ def _load(average: float, processors: int) -> Check:
 
 
 def _taken_away(since_start: ProcessorTime) -> Check:
-    """What a virtual machine's host ran instead."""
     share = since_start.stolen_share
     detail = (
         f"the host took away {fmt.percent(share)} of the processor time that was wanted since this"

@@ -73,8 +73,6 @@ def _no_device(s: Snapshot, gpu: Topic) -> Check:
 
 
 def _set_up(s: Snapshot, languages: tuple[Language, ...]) -> Iterator[Check]:
-    """Driver, clocks, power, heat and modes."""
-
     def topic(name: str) -> Topic:
         return Topic("GPU", name, languages)
 

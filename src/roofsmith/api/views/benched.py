@@ -48,7 +48,6 @@ def benched(found: Benched) -> Blocks:
 
 
 def _rates(found: Benched) -> dict[str, Rates]:
-    """By workload label, in the order of the timings."""
     bounds = {bound.workload: bound for bound in found.bounds}
     return {t.workload: rates(bounds[t.workload], t.time_s) for t in found.measured.timings}
 

@@ -395,7 +395,6 @@ def _next_lines(found: FinishedCampaign) -> list[str]:
 
 
 def _taken_home(found: FinishedCampaign, where: str) -> Iterator[tuple[str, str]]:
-    """The kernel, where one was kept."""
     home = taken_home(found.campaign)
     if home is not None:
         built = f"; build it with {home.build}" if home.build else ""
@@ -421,7 +420,6 @@ def _goes_on(found: FinishedCampaign, where: str) -> Iterator[tuple[str, str]]:
 
 
 def _near(path: Path) -> str:
-    """The path as one would type it here."""
     try:
         return str(path.relative_to(Path.cwd()))
     except ValueError:

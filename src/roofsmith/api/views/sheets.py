@@ -112,7 +112,6 @@ def _bandwidths(ceilings: Sequence[BandwidthCeiling], file: str | None) -> Block
 
 
 def _made(cited: Sequence[Citation]) -> str:
-    """By which command, and when."""
     commands = dict.fromkeys(c.command for c in cited if c.command)
     dates = sorted({c.date for c in cited if c.date})
     when = dates[:1] if len(dates) < 2 else [f"{dates[0]} to {dates[-1]}"]

@@ -106,7 +106,6 @@ class _Asking(ast.NodeTransformer):
         return node
 
     def _test(self, node: ast.expr) -> ast.expr:
-        """A condition, whose parts are asked for one by one."""
         if any(isinstance(one, NOT_TWICE) for one in ast.walk(node)):
             return node
         if isinstance(node, ast.Compare) and len(node.ops) > 1:
@@ -269,7 +268,6 @@ class Fork:
 
 
 def _is_open(value: Any) -> bool:
-    """Whether nobody knows it before the arrays are given."""
     return isinstance(value, Traced) and value.given
 
 

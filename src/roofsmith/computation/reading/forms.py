@@ -199,7 +199,6 @@ def take(b: Builder, x: Id, indices: Sequence[Id | None]) -> Id:
 
 
 def _like(b: Builder, args: Sequence[Id]) -> Id:
-    """Something of the shape to which all are broadcast."""
     total = args[0]
     for one in args[1:]:
         total = b.apply("add", b.cast(total, "int64"), b.cast(one, "int64"))

@@ -75,7 +75,6 @@ class Lifter:
         return self._spread(*self._node(column))
 
     def _column(self, column: Column) -> tuple[g.Id, bool]:
-        """A place, and whether it has the axes of iterations."""
         if len(set(column)) == 1:
             return self._b.places[column[0]], False
         if not self._closed.isdisjoint(column):
@@ -192,7 +191,6 @@ class Lifter:
     def _ragged(
         self, first: g.Node, nodes: Sequence[Any], operands: Sequence[tuple[g.Id, bool]]
     ) -> g.Id:
-        """A node that iterations have other parts of."""
         b, count, axis = self._b, len(self.iterations), axis_that_differs(nodes)
         parts = [self.ragged.get(place) for place, _ in operands]
         own: Ragged | None = None
@@ -335,7 +333,6 @@ class Lifter:
                 raise CannotLift
 
     def _spread(self, place: g.Id, batched: bool) -> g.Id:
-        """With axes of iterations, along which it is the same."""
         if batched:
             return place
         mine = forms.extent(self._b, place)

@@ -286,7 +286,6 @@ def _has_traced(value: Any) -> bool:
 
 
 def _table(tape: Tape, real: Real, number: Any) -> Id:
-    """Nodes of numbers that are known: one number, a progression, or a few."""
     b, dtype = tape.builder, real.dtype.name
     if real.ndim == 0:
         return tape.number(number, dtype)

@@ -134,7 +134,6 @@ class RunReference:
         return HostTensors()
 
     def _plain(self, dims: Mapping[str, int], seed: int) -> dict[str, Any]:
-        """Flat buffers of random numbers, and dims by name, as the judge draws them."""
         rng = np.random.default_rng(seed)
         size = self._ptr_size or math.prod(sorted(dims.values())[-2:])
         values: dict[str, Any] = {}
@@ -185,7 +184,6 @@ def as_numpy(value: Any) -> Any:
 
 
 def _imported(path: Path) -> ModuleType:
-    """A file as a module under its own name."""
     spec = importlib.util.spec_from_file_location(path.stem, path)
     if spec is None or spec.loader is None:
         raise Unreadable(f"{path.name} is not a Python file")

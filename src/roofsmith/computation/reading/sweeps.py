@@ -75,7 +75,6 @@ def _once(reading: OneReading, least: int, loops: int, moves: bool) -> OneReadin
 
 
 def _numbers(node: g.Node) -> tuple[int, ...]:
-    """Of a node, those by which iterations may differ."""
     match node:
         case g.View():
             return tuple(part.offset.at({}) for part in node.index)
@@ -120,7 +119,6 @@ def _steps(graph: g.Graph, sweep: Sweep) -> dict[int, list[tuple[int, int]]] | N
 
 
 def _moving(b: Rewriter, node: g.Node, ruled: list[tuple[int, int]], turn: g.Id) -> g.Id:
-    """A node of an iteration by its number."""
     at = [b.apply("add", b.apply("mul", turn, b.dimension(step)), b.dimension(first))
           if step else b.dimension(first) for first, step in ruled]  # fmt: skip
     if isinstance(node, g.Dimension | g.Constant):

@@ -79,7 +79,6 @@ def _answer(folder: Path, ask: dict[str, Any]) -> dict[str, Any]:
 
 
 def _told(error: Exception, path: Path) -> str:
-    """What went wrong at which line of the reference."""
     own = [frame for frame in traceback.extract_tb(error.__traceback__)
            if frame.filename == str(path)]  # fmt: skip
     at = f" ({path.name}:{own[-1].lineno}: {own[-1].line})" if own else ""

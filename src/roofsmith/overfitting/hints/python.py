@@ -137,8 +137,6 @@ class _Module:
 
 
 class _Body:
-    """One function's own statements."""
-
     def __init__(self, function: Function, names: set[str], classes: set[str]) -> None:
         self.function = function
         declared = {n for s in ast.walk(function) if isinstance(s, ast.Global | ast.Nonlocal)
@@ -329,7 +327,6 @@ def _statements(
 
 
 def _written(node: ast.AST) -> Iterator[ast.expr]:
-    """What a statement or a call changes."""
     if isinstance(node, ast.Assign):
         yield from (t for target in node.targets for t in _flat(target))
     elif isinstance(node, ast.AugAssign | ast.AnnAssign | ast.NamedExpr):
@@ -387,7 +384,6 @@ def last_name(node: ast.expr) -> str:
 
 
 def _bound(body: Iterable[ast.stmt]) -> Iterator[str]:
-    """Names that statements bind, without those of functions inside."""
     for _, own, _ in _statements(body, is_guarded=False):
         yield from (n.id for n in own if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store))
 

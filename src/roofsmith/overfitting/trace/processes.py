@@ -139,8 +139,6 @@ class ArenaRunner(ABC):
 
 
 class LibraryRunner(ArenaRunner):
-    """On the host."""
-
     def __init__(
         self,
         built: Built,

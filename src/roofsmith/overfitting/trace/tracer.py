@@ -209,8 +209,6 @@ def _steps_for(described: WorkloadDescription, kept_values: Sequence[KeptValue],
 
 
 class _Log:
-    """What the steps came to so far."""
-
     def __init__(
         self, workload: Workload, weights: tuple[str, ...], sites: Sequence[KeptValue]
     ) -> None:
@@ -250,7 +248,6 @@ class _Log:
 
 
 def _incorrect(wrong: dict[str, object], step: int, call: int, log: _Log) -> Incorrect:
-    """A wrong output, and what had changed before it."""
     what = f"{log.workload.label}: {wrong['output']} is wrong in call {call + 1} of step {step + 1}"
     if wrong["earlier"]:
         return Incorrect(

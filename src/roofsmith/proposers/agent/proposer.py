@@ -292,7 +292,6 @@ class AgentProposer:
         )  # fmt: skip
 
     def _read(self, folder: Folder, sources: Mapping[str, str]) -> Answer | BadAnswer:
-        """The answer that an agent left, with sources that it edited in place."""
         try:
             if not stat.S_ISDIR(folder.answer.lstat().st_mode):
                 return BadAnswer(reason="malformed", detail="the answer's folder is no folder")
@@ -336,8 +335,6 @@ class _Repository:
 
 
 class _Shown:
-    """Passes an agent's output on to people, at their speed."""
-
     def __init__(self, observer: Observer, name: str) -> None:
         self._observer, self._name, self._at = observer, name, float("-inf")
         observer.stage("agent", name)
@@ -391,7 +388,6 @@ def _tokens_left(brief: Brief, most: int | None) -> int | None:
 
 
 def _trespass(changed: Sequence[Path], terms: Terms) -> str:
-    """What changed that an agent has no business in."""
     names = ", ".join(
         str(path.relative_to(terms.directory) if path.is_relative_to(terms.directory) else path)
         for path in changed[:_NAMED]

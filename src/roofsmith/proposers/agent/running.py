@@ -96,8 +96,6 @@ Stopped = Literal["deadline", "flood", "answered"]
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What is to be run, and how."""
-
     command: Sequence[str]
     directory: Path
     environment: Mapping[str, str]

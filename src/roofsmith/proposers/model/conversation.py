@@ -112,7 +112,6 @@ class _UnfinishedError(ModelServerError):
 
 
 def _is_called(response: ModelResponse) -> bool:
-    """Whether the tool is called, with an object."""
     calls = [part for part in response.parts if isinstance(part, ToolCallPart)]
     try:
         return any(
@@ -123,7 +122,6 @@ def _is_called(response: ModelResponse) -> bool:
 
 
 def _written(response: ModelResponse) -> str | None:
-    """An answer in a call, in the text, or else in what the model thought."""
     calls = [part.args_as_json_str() for part in response.parts if isinstance(part, ToolCallPart)]
     text = [part.content for part in response.parts if isinstance(part, TextPart)]
     thoughts = [part.content for part in response.parts if isinstance(part, ThinkingPart)]
@@ -139,7 +137,6 @@ def used_so_far(usage: RunUsage) -> Usage:
 
 @cache
 def _schema_length() -> int:
-    """Of the tool that a model answers by."""
     return len(json.dumps(Answer.model_json_schema()))
 
 
@@ -219,7 +216,6 @@ class _Talk:
         return HeardAnswer(answer, used_so_far(self._usage), self._characters)
 
     def _whole(self) -> Answer | None:
-        """The answer that was whole before a stream broke, or time was up."""
         try:
             answer = Answer.model_validate_json(answer_in("".join(self._heard)) or "")
         except ValueError:
@@ -317,7 +313,6 @@ class _Talk:
 
 
 def _text(event: AgentStreamEvent) -> str:
-    """What an event adds to what the model says."""
     found: object = None
     match event:
         case PartStartEvent(part=TextPart() as text):

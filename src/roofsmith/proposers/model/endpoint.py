@@ -74,7 +74,6 @@ class Endpoint:
 
 
 def _split(name: str) -> tuple[str, str | None]:
-    """A name and the address behind it."""
     found = re.fullmatch(r"(.*?)@(https?://.*)", name)
     return (name, None) if found is None else (found[1], found[2])
 

@@ -46,7 +46,6 @@ def _text(found: re.Match[str]) -> str:
 
 
 def _value(text: str) -> object:
-    """Of a tag: JSON where it is a list or an object, else the text."""
     if text.strip()[:1] in ("[", "{"):
         with suppress(ValueError, RecursionError):
             return _DECODER.raw_decode(text.strip())[0]
@@ -54,7 +53,6 @@ def _value(text: str) -> object:
 
 
 def _of_python(text: str) -> Iterator[dict[str, Any]]:
-    """Literals, and the named arguments of calls."""
     for begin in _places(text, "{"):
         with suppress(ValueError, SyntaxError, RecursionError, MemoryError):
             found = ast.literal_eval(_balanced(text, begin))

@@ -42,7 +42,6 @@ def user_prompt(brief: Brief) -> str:
 
 
 def _repair(task: RepairTask, brief: Brief) -> str:
-    """What the judge found, and the files that were wrong."""
     found = task.outcome.model_dump_json(exclude={"log"})
     lines = [
         "## repair",

@@ -60,7 +60,6 @@ def _objects_or_lists(text: str) -> Iterator[Any]:
 
 
 def _objects(text: str) -> Iterator[Any]:
-    """What of a text is a JSON object."""
     place = 0
     for _ in range(_MOST_TRIES):
         place = text.find("{", place)
@@ -74,7 +73,6 @@ def _objects(text: str) -> Iterator[Any]:
 
 
 def _answers(value: object, depth: int) -> Iterator[Mapping[str, Any]]:
-    """The answers that a value is, or holds."""
     if isinstance(value, str) and value.lstrip().startswith("{"):
         yield from (found for one in _objects(value) for found in _answers(one, 0))
     elif isinstance(value, Mapping) and _is_answer(value):

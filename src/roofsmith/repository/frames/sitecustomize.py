@@ -47,7 +47,6 @@ def _begin() -> None:
 
 
 def _give_way() -> None:
-    """The user's own module of this name, where there is one."""
     here = Path(__file__).resolve().parent
     sys.path[:] = [path for path in sys.path if Path(path).resolve() != here]
     sys.modules.pop("sitecustomize", None)

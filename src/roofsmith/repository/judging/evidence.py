@@ -45,7 +45,6 @@ class BenchmarkEvidence:
 
     @property
     def counting(self) -> Sequence[PairSample]:
-        """The samples that are reported and decided on."""
         return self.again or self.first
 
     def add(self, side: Side, run: Benchmarked) -> None:

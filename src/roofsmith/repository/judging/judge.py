@@ -156,7 +156,6 @@ class CommandJudge:
         return judge._judged(candidate, incumbent, observer)
 
     def _take_few(self, labels: Sequence[str]) -> None:
-        """Judge on a few rows alone, by the quick command."""
         few = tuple(one for one in self._target.workloads if one.label in labels)
         self._target = self._target.model_copy(update={"workloads": few})
         self._labels = [one.label for one in few]
@@ -225,7 +224,6 @@ class CommandJudge:
         raise RunFailedError(found)
 
     def _changed(self, candidate: Built) -> tuple[str, ...]:
-        """In every checkout that there is of it."""
         found = self._checkouts.changed(candidate.candidate_id)
         if self._whole is not None and not found:
             found = self._whole.checkouts.changed(candidate.candidate_id)
@@ -242,7 +240,6 @@ class CommandJudge:
         raise RunFailedError(Cheated(reason="frozen_file_changed", detail=detail))
 
     def _drop(self, built: Built) -> None:
-        """Have every checkout of it made anew."""
         self._checkouts.drop(built.candidate_id)
         if self._whole is not None:
             self._whole.checkouts.drop(built.candidate_id)
@@ -410,7 +407,6 @@ class CommandJudge:
         )
 
     def _counted(self, evidence: BenchmarkEvidence) -> Comparison | None:
-        """What the measurement that counts says."""
         keep = self._target.keep
         return self._compared(evidence.counting, keep if evidence.again else keep.first)
 

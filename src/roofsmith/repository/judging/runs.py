@@ -147,7 +147,6 @@ class Runs:
         )  # fmt: skip
 
     def _asked(self) -> dict[str, str]:
-        """What the quick command is told."""
         rows = [{**row.dims, **row.tags} for row in self.few]
         return {"ROOFSMITH_ROWS": json.dumps(rows)} if self.few else {}
 

@@ -90,5 +90,4 @@ def _files(root: str) -> Iterator[tuple[str, tuple[int, ...]]]:
 
 
 def _kind(path: str) -> str:
-    """A path without what differs from run to run."""
     return _VARIES.sub("#", path)

@@ -45,7 +45,6 @@ class Backend:
 
 
 def signature_of(program: PyTorchProgram, language: KernelLanguage) -> Signature:
-    """What a kernel's entry takes."""
     parameters = [
         Parameter(name=one.name, role="output" if one.is_changed else "input",
                   dtype=stored(one.dtype, language))

@@ -59,8 +59,6 @@ class SeenModel:
 
 
 class _Watch(TorchDispatchMode):  # type: ignore[misc]
-    """Notes what draws random numbers, and what is moved."""
-
     def __init__(self, file: UserFile) -> None:
         super().__init__()
         self._file = file

@@ -142,8 +142,6 @@ def _grouped(places: Mapping[Place, int], key: Callable[[Place], object]) -> Ite
 
 @dataclass(frozen=True)
 class _Tried:
-    """Axes of one size that are tried in other sizes, together."""
-
     looker: Looker
     group: Sequence[Place]
     size: int
@@ -233,7 +231,6 @@ def result_shapes(sizes: Sizes, first: SeenModel) -> list[tuple[Axis, ...]]:
 
 
 def _points(sizes: Sizes, name: str) -> dict[int, SeenModel]:
-    """Runs with other sizes of one dim."""
     given, other = sizes.given[name], sizes.others[name]
     near = (given + 1, given + 2, given + 3, given - 1, 3 * given, given + other)
     runs = {size: sizes.runs(**{name: size}) for size in {given, other, *near} if size > 1}

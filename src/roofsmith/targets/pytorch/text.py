@@ -278,13 +278,11 @@ class _Writer:
 
 
 def _is_at(dims: Mapping[str, int]) -> str:
-    """Whether the dims are these, in Python."""
     names, sizes = ", ".join(dims), ", ".join(map(str, dims.values()))
     return f"({names}) == ({sizes})" if len(dims) > 1 else f"{names} == {sizes}"
 
 
 def _split(call: str) -> tuple[str, str]:
-    """Positional and named arguments of a call, for a tuple and a dict."""
     import ast
 
     node = ast.parse(f"f({call})", mode="eval").body

@@ -28,8 +28,6 @@ EXAMPLE = (
 
 
 class Refused(Exception):  # noqa: N818
-    """What is wrong with a user's file, for people."""
-
     def __init__(self, message: str, hint: str | None = None) -> None:
         super().__init__(message)
         self.message, self.hint = message, hint
@@ -100,7 +98,6 @@ class UserFile:
             raise self.refusal(error, doing) from error
 
     def refusal(self, error: BaseException, doing: str) -> Refused:
-        """What is said of an error of its code's."""
         place, text = self.line_of(error), str(error).strip().partition("\n")[0]
         kind = type(error).__name__
         lowered = f"{kind} {error}".lower()
