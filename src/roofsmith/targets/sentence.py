@@ -25,8 +25,8 @@ LONGEST: Final = 4000
 _GONE: Final = "\0"
 """In place of what was read."""
 _SIZES: Final = re.compile(
-    r"(?:\b(?:with|for|and|at|(?:target_)?shapes?:?|sizes?:?|workloads?:?)\s+)*"
-    r"(?P<names>(?:\b[A-Za-z]\w{0,15}\s*=\s*)+)"
+    r"(?:\b(?:with|for|and|at|(?:target_)?shapes?:?|sizes?:?|workloads?:?)\s+){0,8}"
+    r"(?P<names>(?:\b[A-Za-z]\w{0,15}\s*=\s*){1,16})"
     r"(?P<size>1 ?<< ?\d{1,2}|\d\w*(?:(?:\*\*|\^)\d{1,2})?)(?![\w<*^]|\.\d|,\d{3}(?![\w=]))"
 )
 _TABLE: Final = re.compile(
