@@ -45,16 +45,26 @@ class ResultFiles:
             NoResultError: there is none, it can't be read, or there are several that differ: by
                 time, whoever writes last would choose.
         """
-        written = [path for path in self._found() if self._is_new(path)]
-        if not written:
-            raise NoResultError(f"it wrote no file {self._pattern}{_others(self._folder)}")
-        texts = {read(path): str(path.relative_to(self._folder)) for path in sorted(written)}
+        texts = {read(path): str(path.relative_to(self._folder)) for path in self._written()}
         if len(texts) > 1:
             raise NoResultError(
                 f"one run wrote {len(texts)} different files {self._pattern}:"
                 f" {some_of(list(texts.values()))}; let `{self._setting}` name one of them"
             )
         return next(iter(texts))
+
+    def path(self) -> Path:
+        """The file, of several that are the same the first.
+
+        Raises:
+            NoResultError: there is none.
+        """
+        return self._written()[0]
+
+    def _written(self) -> list[Path]:
+        if written := sorted(path for path in self._found() if self._is_new(path)):
+            return written
+        raise NoResultError(f"it wrote no file {self._pattern}{_others(self._folder)}")
 
     def _is_new(self, path: Path) -> bool:
         return path.stat().st_mtime_ns != self._before.get(path)

@@ -187,6 +187,24 @@ def test_trace_analysis_shows_what_each_kernel_takes(
     assert "exited with 3" in said
 
 
+def test_trace_analysis_makes_do_with_ncu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    program = tmp_path / "ncu"
+    page = RECORDED / "ncu_set_full_page_raw_softmax_h100.csv"
+    program.write_text(
+        "#!/bin/sh\nwhile [ $1 != --log-file ]; do shift; done\n"
+        f"cp {page} $2 && shift 2 && exec $@\n"
+    )
+    program.chmod(0o755)
+    monkeypatch.setattr("roofsmith.profilers.left_behind.find_rocprof", lambda: None)
+    only = {"ncu": program}
+    monkeypatch.setattr("roofsmith.profilers.left_behind.find_program", only.get)
+    code, out, _ = run("trace-analysis", "--", "true")
+    assert code == 0
+    assert "softmax_v3" in out
+    assert run("trace-analysis", "--", "false")[0] == 2
+
+
 @pytest.mark.parametrize("command", [("true",), ("sh", "-c", "true # rocprofv3")])
 def test_trace_analysis_says_what_is_missing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]

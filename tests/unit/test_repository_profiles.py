@@ -224,6 +224,22 @@ def test_counters_of_ncu_are_classified_by_the_rules_of_gpus(tmp_path: Path) -> 
     assert profile.get("dram_throughput") is not None
 
 
+def test_pages_of_other_tools_need_no_columns(tmp_path: Path) -> None:
+    page = RECORDED / "ncu_set_full_page_raw_softmax_h100.csv"
+    said = {"command": f"cp {page} ncu.csv", "results": "ncu.csv"}
+    _, _, profile = surveyed(tmp_path, profile={**said, "kernel": "^softmax"})
+    assert profile.get("kernel_time_s") == pytest.approx(profile.kernels[0].mean_s)
+    assert (profile.tool, profile.kernel) == ("ncu", "softmax_v3")
+
+
+@pytest.mark.parametrize("more", [{"kernel": "gemm"}, {"time": "us"}])
+def test_of_such_a_page_what_is_said_counts(tmp_path: Path, more: dict[str, str]) -> None:
+    page = RECORDED / "ncu_set_full_page_raw_softmax_h100.csv"
+    said = {"command": f"cp {page} ncu.csv", "results": "ncu.csv"}
+    with pytest.raises(TargetError, match="gives no kernel time"):
+        surveyed(tmp_path, profile={**said, **more})
+
+
 @pytest.mark.skipif(find_perf() is None, reason="needs perf")
 def test_a_processors_functions_are_perfs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     record = "perf record -q -e cpu-clock -F 2000 -o perf.data ./bench 3000 > perf.log"

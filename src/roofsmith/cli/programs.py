@@ -58,7 +58,7 @@ def trace_analysis(
     ] = 1800.0,
     as_json: options.Json = False,
 ) -> None:
-    """Run a command under rocprofv3 or nsys, and show what each of its kernels takes.
+    """Run a command under rocprofv3, nsys or ncu, and show what each of its kernels takes.
 
     A command that names a profiler is left as it is; what it leaves in this folder is read.
     """

@@ -44,7 +44,8 @@ class ProfileCommand(Described):
     command: str
     """Shell command that runs the benchmark under a profiler."""
     results: str
-    """Glob, relative to `repo`: the CSV that it writes, with a row per launch or per kernel."""
+    """Glob, relative to `repo`: the CSV that it writes, with a row per launch or per kernel. Where
+    no columns are said below, ncu's raw page or whatever else `plan` reads will do."""
     name: str = "Kernel_Name"
     """Column that holds the kernel's name."""
     kernel: str = ""

@@ -17,6 +17,10 @@ from roofsmith.shell import run_shell
 _PROFILERS = re.compile(r"\b(rocprofv?\d?|nsys|ncu)\b")
 """A command that names one is left as it is."""
 _EXPORT_S = 600.0  # chosen
+_NCU = (
+    "--csv --page raw --print-units base --clock-control none"
+    " --section LaunchStats --section Occupancy --metrics gpu__time_duration.sum"
+)
 _REPORTS = {
     ".nsys-rep": "{nsys} export --type sqlite --force-overwrite true -o {made}.sqlite {report}",
     ".ncu-rep": "{ncu} --import {report} --csv --page raw --log-file {made}.csv",
@@ -78,7 +82,9 @@ def _under_profiler(command: str, scratch: Path) -> str:
         return f"{rocprof} --kernel-trace --output-format csv -d {place} -- {command}"
     if (nsys := find_program("nsys")) is not None:
         return f"{nsys} profile --trace cuda --force-overwrite true -o {place}/report {command}"
+    if (ncu := find_program("ncu")) is not None:  # slower: kernel by kernel
+        return f"{ncu} {_NCU} --log-file {place}/ncu.csv {command}"
     raise ToolMissingError(
-        "the command names no profiler, and none is here: rocprofv3 and nsys weren't found",
+        "the command names no profiler, and none is here: rocprofv3, nsys and ncu weren't found",
         hint="put one on PATH, or read a trace from elsewhere: `roofsmith plan TRACE`",
     )

@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Literal
 
 from roofsmith.analysis.kernel_table import TABLED
-from roofsmith.domain.command import CommandSpec
+from roofsmith.domain.command import CommandSpec, ProfileCommand
 from roofsmith.domain.kernel import Built
 from roofsmith.domain.profile import KERNEL_TIME, Counter, Profile, ProfiledKernel
 from roofsmith.domain.program import TracedProgram
 from roofsmith.domain.workload import Workload
 from roofsmith.profilers.left_behind import new_files, read_left, times
-from roofsmith.profilers.program_files import NotATraceError
+from roofsmith.profilers.program_files import NotATraceError, read_program
 from roofsmith.repository.expressions import ExpressionError
 from roofsmith.repository.printed_table import csv_of_file
 from roofsmith.repository.rows import BadRowsError, mean_kernel_time
@@ -123,7 +123,15 @@ class CommandProfiler:
         if not ran.passed:
             return ran.told()
         try:
-            return mean_kernel_time(csv_of_file(files.text(), (profile.name,)), self._spec)
+            text = csv_of_file(files.text(), (profile.name,))
+            try:
+                return mean_kernel_time(text, self._spec)
+            except (BadRowsError, ExpressionError):
+                if not _says_no_columns(profile):
+                    raise
+                if (found := _time_of_program(files.path(), profile)) is None:
+                    raise
+                return found
         except (NoResultError, BadRowsError, ExpressionError) as error:
             return f"`{profile.command}` ended well, but its results can't be used: {error}"
 
@@ -133,6 +141,29 @@ class CommandProfiler:
             deadline_s=self._spec.benchmark_deadline_s,
             log=self._logs / built.candidate_id / f"{log}.log",
         )  # fmt: skip
+
+
+def _says_no_columns(profile: ProfileCommand) -> bool:
+    """Whether the file's columns are left to whoever reads it."""
+    own = profile.model_dump(include={"name", "time", "calls", "unit"})
+    return all(own[key] == ProfileCommand.model_fields[key].default for key in own)
+
+
+def _time_of_program(path: Path, profile: ProfileCommand) -> tuple[float, tuple[str, ...]] | None:
+    """As `mean_kernel_time`, of a file whose columns another tool has named.
+
+    ncu's raw page is one: units in a line of their own, commas between thousands.
+    """
+    try:
+        kernels = read_program(path).kernels
+    except NotATraceError:
+        return None
+    counting = [one for one in kernels if re.search(profile.kernel, one.name) and not one.is_copy]
+    parts = profile.steps or sum(one.launches for one in counting)
+    total_s = sum(one.time_s for one in counting)
+    if not parts or not total_s > 0:
+        return None
+    return total_s / parts, tuple(one.name for one in counting)
 
 
 def _tabled(kernel: ProfiledKernel) -> ProfiledKernel:
