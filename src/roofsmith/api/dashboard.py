@@ -347,10 +347,11 @@ class Dashboard:
     def _live(self, place: _Place) -> tuple[str, Turn | None]:
         """What was asked of it, and its turn on a GPU; what can't be read is said elsewhere."""
         process, gpu = self._working(place), ""
+        if process is None:
+            return "", None
         with suppress(Exception):
             gpu = _gpu(place.campaign())
-        turn = turn_of(gpu, process.pid, self._leases) if process and gpu else None
-        return _asked(place) if process else "", turn
+        return _asked(place), turn_of(gpu, process.pid, self._leases) if gpu else None
 
     def _row(self, place: _Place) -> CampaignRow:
         return place.row(works=self._working(place) is not None)
