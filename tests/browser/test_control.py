@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 from browsing import Looker, findings
@@ -38,29 +41,54 @@ def test_a_press_of_a_button_ends_a_campaign_after_its_round(
         assert findings(shown, axe) == []
 
 
+class Blank(BaseHTTPRequestHandler):
+    """Another site's page, with no policy of its own that would be in the way."""
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        """Nothing."""
+
+
+@contextmanager
+def other_site() -> Iterator[str]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Blank) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}/"
+        server.shutdown()
+
+
+ASK = """async ([path, headers, mode]) => {
+  const asked = {method: "POST", headers, mode, body: "{}"};
+  try { return (await fetch(path, asked)).status; } catch { return "unanswered"; }
+}"""
+
+
 def test_another_site_s_page_and_one_without_the_token_are_refused(
     look: Look, tmp_path: Path
 ) -> None:
     with (
         steered(tmp_path / "run") as run,
         serving(tmp_path, "--control") as site,
-        serving(tmp_path) as other,
+        serving(tmp_path) as reading,
+        other_site() as elsewhere,
     ):
         origin = f"{site.address.scheme}://{site.address.netloc}"
-        path = f"{origin}{site.root}/campaign/{site.campaigns()['run']}/stop"
-        ask = """async ([path, headers]) => {
-          const asked = {method: "POST", headers, body: "{}"};
-          try { return (await fetch(path, asked)).status; } catch { return "unanswered"; }
-        }"""
-        token = {"X-Roofsmith-Token": site.root[1:]}
-        page = look(f"{origin}{site.root}/").page
-        assert page.evaluate(ask, [path, {}]) == 403
-        elsewhere = look("about:blank").page  # has no policy of its own that would be in the way
-        assert elsewhere.evaluate(ask, [path, token]) == "unanswered"
-        assert elsewhere.evaluate(ask, [path, {}]) == "unanswered"
-        reading = f"{site.address.scheme}://{other.address.netloc}{other.root}"
-        page = look(f"{reading}/campaign/{other.campaigns()['run']}").page
+        campaign = f"/campaign/{site.campaigns()['run']}"
+        path, token = f"{origin}{site.root}{campaign}/stop", {"X-Roofsmith-Token": site.root[1:]}
+        assert look(f"{origin}{site.root}/").page.evaluate(ASK, [path, {}, "cors"]) == 403
+        foreign = look(elsewhere)
+        for headers, mode in ((token, "cors"), ({}, "cors"), ({}, "no-cors")):
+            assert foreign.page.evaluate(ASK, [path, headers, mode]) == "unanswered"
+        foreign.complaints.clear()  # the browser's, of what it was refused
+        assert site.document(campaign)["now"]["asked"] == ""  # type: ignore[index]
+        reader = f"{site.address.scheme}://{reading.address.netloc}{reading.root}"
+        page = look(f"{reader}/campaign/{reading.campaigns()['run']}").page
         assert page.locator("[data-post]").count() == 0
         assert page.locator(".command:has-text('roofsmith campaign stop')").count() == 2
+        path = f"{reader}{campaign}/stop"
+        assert page.evaluate(ASK, [path, {"X-Roofsmith-Token": reading.root[1:]}, "cors"]) == 405
         run.let_on()
         assert run.is_asking()

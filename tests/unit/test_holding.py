@@ -24,6 +24,7 @@ from kinds import another
 from roofsmith import api, campaign_socket
 from roofsmith.api.holding import is_trusted
 from roofsmith.domain.campaign import Event
+from roofsmith.domain.standing import limits_in_force
 from roofsmith.scratch import exists
 from roofsmith.store.ledger import JsonlLedger
 
@@ -121,6 +122,19 @@ def test_a_campaign_that_another_command_works_in_is_listed(run: Path) -> None:
     assert (row["directory"], row["is_stopped"]) == (str(run.parent / "other"), False)
     assert "optimize" in row["running"]
     assert not listed(working.pid)
+
+
+def test_a_held_campaign_ends_where_somebody_asks_for_that(run: Path) -> None:
+    assert roofsmith("ask", "run")[0] == 0
+    pid = holder()
+    assert roofsmith("campaign", "limit", "run", "--max-iterations", "9")[0] == 0
+    assert roofsmith("campaign", "stop", "run")[0] == 0
+    wait_until(lambda: not exists(pid))
+    found = api.read_campaign(run)
+    assert found.stopped is not None
+    assert found.stopped.code == "interrupted"
+    assert limits_in_force(found).max_iterations == 9
+    assert not api.verify_campaign(run).findings
 
 
 def test_an_interrupt_ends_the_round_and_a_lost_client_does_not(run: Path) -> None:

@@ -349,10 +349,11 @@ class Dashboard:
     def _live(self, place: _Place) -> tuple[str, Turn | None]:
         """What was asked of it, and its turn on a GPU; what can't be read is said elsewhere."""
         process, gpu = self._working(place), ""
+        if process is None:
+            return "", None
         with suppress(Exception):
             gpu = _gpu(place.campaign())
-        turn = turn_of(gpu, process.pid, self._leases) if process and gpu else None
-        return _asked(place) if process else "", turn
+        return _asked(place), turn_of(gpu, process.pid, self._leases) if gpu else None
 
     def _row(self, place: _Place) -> CampaignRow:
         return place.row(works=self._working(place) is not None)
@@ -530,9 +531,11 @@ def _now(
     usual = median(lasted) if lasted else None
     kept = max((one.round for one in campaign.kept), default=1)
     (asked, turn), gpu = live, _gpu(campaign)
-    why = "it doesn't wait for it" if process else "no process of yours works in it"
-    if turn is not None and turn.is_its:
-        why = "it has it now"
+    why = "no process of yours works in it"
+    if not gpu:
+        why = "it measures on the host's processors"
+    elif turn is not None:
+        why = "it has it now" if turn.is_its else "it doesn't wait for it"
     return Now(
         round=planned.round if planned is not None else None,
         since=cut(planned.at if planned is not None else row.last_at),
@@ -544,7 +547,7 @@ def _now(
         patience_s=max(_PATIENCE_S, _PATIENCE * (usual or 0.0)),
         fruitless=len(campaign.rounds) - sum(one.round <= kept for one in campaign.rounds),
         gpu=cut(gpu), gpu_holder=cut(turn.holder) if turn else "", asked=asked,
-        place=figure(turn and turn.place, why if gpu else "it measures on the host's processors"),
+        place=figure(turn.place if turn else None, why),
         commands=tuple(_commands(campaign, place, process)),
     )  # fmt: skip
 

@@ -69,7 +69,7 @@ class CampaignDirectory:
         self._directory = directory
         self._lock: int | None = lock
         if lock is not None:  # what was asked of a process that is gone is nobody's
-            (directory / ASKED).unlink(missing_ok=True)
+            self.asked()
 
     @classmethod
     def create(cls, directory: Path, *, command: str | None = None) -> CampaignDirectory:
@@ -167,7 +167,8 @@ class CampaignDirectory:
     def asked(self) -> Asked:
         """What somebody asked of the process that works here; it is told once."""
         found = asked(self._directory)
-        (self._directory / ASKED).unlink(missing_ok=True)
+        with suppress(OSError):
+            (self._directory / ASKED).unlink()
         return found
 
     def close(self) -> None:

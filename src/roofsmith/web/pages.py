@@ -87,8 +87,8 @@ def pages(
 
     @app.exception_handler(RoofsmithError)
     def refused(request: Request, error: RoofsmithError) -> Response:
-        status = {UnknownNameError: 404, UsageError: 409}.get(type(error), 503)
-        return refusal(request, status, error.message)
+        status = 404 if isinstance(error, UnknownNameError) else 503
+        return refusal(request, 409 if type(error) is UsageError else status, error.message)
 
     @app.exception_handler(RequestValidationError)
     def misread(request: Request, error: RequestValidationError) -> Response:
