@@ -106,6 +106,10 @@ def test_a_task_of_commands_becomes_a_repository_s_target(tmp_path: Path) -> Non
     assert target.command.test == "python test.py"
     assert target.command.metric == "time_us"
     assert json.loads((output / "t1" / "problem.json").read_text())["source"].endswith("t1")
+    words = ["import", "agentkernelarena", str(SETS / "agentkernelarena"), "--force", "--output"]
+    ran = CliRunner().invoke(cli, [*words, str(output)])
+    assert "holds something" in ran.stdout
+    assert (output / "t1" / ".git").exists()
 
 
 @pytest.mark.parametrize("file", ["../../out.py", "/etc/passwd", "gone.py", "link.py"])

@@ -69,6 +69,14 @@ def test_strange_weights_are_refused(weight: float) -> None:
         weighed(*[0.0] * len(LABELS))
 
 
+def test_where_nothing_that_counts_is_timed_all_count_alike() -> None:
+    found = weighed(1.0, *[0.0] * (len(LABELS) - 1))
+    moved = found.model_copy(
+        update={"unscored": found.workloads[:1], "workloads": found.workloads[1:]}
+    )
+    assert shares(Target.model_validate(moved.model_dump())) == {}
+
+
 def test_weights_are_read_from_a_target_and_say_nothing_of_older_ones(tmp_path: Path) -> None:
     (tmp_path / "k.c").write_text("void solve(float *y, int N) { y[0] = N; }\n")
     (tmp_path / "r.py").write_text("def reference(y, N):\n    y[:] = N\n")

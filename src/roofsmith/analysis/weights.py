@@ -15,12 +15,11 @@ _ALIKE = 1e-9
 
 
 def shares(target: Target) -> dict[str, float]:
-    """Of each workload, by label, as they add up to 1; empty: all count alike."""
-    if not target.weights:
-        return {}
+    """Of each workload, by label, as they add up to 1; empty: all count alike, also where only such
+    count whose inputs can't vary."""
     weights = {one.label: target.weights.get(one.label, 1.0) for one in target.workloads}
-    total = sum(weights.values())
-    return {label: weight / total for label, weight in weights.items()}
+    total = sum(weights.values()) if target.weights else 0.0
+    return {label: weight / total for label, weight in weights.items() if total}
 
 
 def by_weight(

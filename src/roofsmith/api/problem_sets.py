@@ -173,8 +173,11 @@ def _copied(
     is_ours: bool,
 ) -> ImportedProblem:
     """A copy of a task's files, in a repository of its own, whose commands ran once."""
-    if not is_ours:
-        return ImportedProblem(name, reason=f"{directory} holds something; --output OTHER")
+    if not is_ours or (directory / FILE_NAME).exists():
+        why = f"{directory} holds something, maybe campaigns' commits: --output OTHER, or delete it"
+        return ImportedProblem(name, reason=why)
+    if directory.resolve().is_relative_to(Path(found.folder).resolve()):
+        return ImportedProblem(name, reason=f"{directory} lies in the task itself: --output OTHER")
     is_made = False
     try:
         shutil.rmtree(directory, ignore_errors=True)

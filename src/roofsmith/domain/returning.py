@@ -1,7 +1,7 @@
-"""Kernels that return their results, or are called otherwise: what stands between. Pure.
+"""Kernels that return their results, called as those that fill them. Pure.
 
 A module is called as `run_kernel(**inputs)`, which fills the outputs in place. Where a file's entry
-is another, a few lines at its end call that one; they are left out when the file is taken home.
+returns, a few lines at its end call that one; they are left out when the file is taken home.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def _copied(found, outputs):
 _APPENDED = re.compile(
     "".join((
         rf"\n\n{re.escape(_MARK)}(.*)\n# fmt: off\n(?:\w+ = \w+\n)?",
-        rf"(?:{re.escape(_COPIED).replace('_copied', '_copied_*')})?",
+        re.escape(_COPIED).replace("_copied", "_copied_*"),
         rf"\ndef {ENTRY}\(.*\*\*_others\):\n(?:    .*\n)+\Z",
     )).replace("\\\n", r"\n").replace(r"\n", r"\r?\n")
 )  # fmt: skip
@@ -174,8 +174,7 @@ def _roles(setup: ast.FunctionDef) -> Iterator[tuple[str, tuple[str, ...]]]:
             case _:
                 continue
         for key, value in pairs:
-            is_list = isinstance(value, ast.List | ast.Tuple)
-            if key in ("outputs", "inouts") and is_list:
+            if key in ("outputs", "inouts") and isinstance(value, ast.List | ast.Tuple):
                 names = [one.value for one in value.elts if isinstance(one, ast.Constant)]
                 yield str(key), tuple(map(str, names))
 
@@ -209,15 +208,11 @@ def _returns(function: ast.FunctionDef) -> bool:
     waiting: list[ast.AST] = [*function.body]
     while waiting:
         node = waiting.pop()
-        if isinstance(node, ast.Return) and not _is_none(node.value):
+        if isinstance(node, ast.Return) and node.value is not None:
             return True
         if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
             waiting += ast.iter_child_nodes(node)
     return False
-
-
-def _is_none(value: ast.expr | None) -> bool:
-    return value is None or (isinstance(value, ast.Constant) and value.value is None)
 
 
 def _call(function: ast.FunctionDef, truth: _Reference) -> str | None:
@@ -228,13 +223,9 @@ def _call(function: ast.FunctionDef, truth: _Reference) -> str | None:
     """
     taken, needed = _parameters(function), _needed(function)
     is_known = truth.is_open or {*needed} <= {*truth.names}
-    if {*(truth.outputs or truth.given)} <= {*taken}:
-        return None
+    if not _returns(function) or {*(truth.outputs or truth.given)} <= {*taken}:
+        return None  # where it doesn't fit, it fails and says so
     shown = f"{function.name}({', '.join(taken)})"
-    if not _returns(function):
-        if function.name == ENTRY or len(needed) != len(truth.names):
-            return None  # it fails as it is, and says so
-        return ", ".join(truth.names)
     if not truth.outputs:
         raise TargetError(
             f"{shown} returns results, and what the outputs are isn't written out in `setup` of the"
@@ -275,22 +266,18 @@ def _appended(text: str, function: ast.FunctionDef, truth: _Reference, call: str
     """The lines that call it."""
     name, used, outputs = function.name, _names_in(call) - {"float"}, truth.outputs
     own = _free("_returning", text) if name == ENTRY else name
-    if not _returns(function):
-        told, helper, body = f"{name}({call}) is called by position", "", f"{own}({call})"
-        outputs = ()
-    else:
-        copied = _free("_copied", text)
-        told = f"{name}({call}) returns {', '.join(outputs)}: {ENTRY} copies them, timed"
-        helper = _COPIED.replace("_copied", copied)
-        pairs = ", ".join(f'"{one}": {one}' for one in outputs)
-        body = f"{copied}({own}({call}), {{{pairs}}})"
+    copied = _free("_copied", text)
+    told = f"{name}({call}) returns {', '.join(outputs)}: {ENTRY} copies them, timed"
+    pairs = ", ".join(f'"{one}": {one}' for one in outputs)
+    body = f"{copied}({own}({call}), {{{pairs}}})"
     takes = [one for one in dict.fromkeys((*truth.names, *sorted(used), *outputs))
              if one in used or one in outputs]  # fmt: skip
     lines = [f"{one} = {one}.reshape(())" for one in takes if one in truth.numbers & used]
     head = f"\n\n{_MARK}{told}\n# fmt: off\n"
     alias = f"{own} = {name}\n" if own != name else ""
+    begin = f"def {ENTRY}({', '.join([*takes, '**_others'])}):\n"
     body = "".join(f"    {line}\n" for line in (*lines, body))
-    return f"{head}{alias}{helper}\ndef {ENTRY}({', '.join([*takes, '**_others'])}):\n{body}"
+    return head + alias + _COPIED.replace("_copied", copied) + "\n" + begin + body
 
 
 def _free(name: str, text: str) -> str:

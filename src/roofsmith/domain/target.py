@@ -314,7 +314,7 @@ class Target(Described):
             raise ValueError(f"weights: there is no workload {strange[0]}: {', '.join(known)}")
         if self.command is not None and self.weights:
             raise ValueError("weights are for kernels; a repository's metric says what counts")
-        if self.workloads and not any(self.weights.get(w.label, 1.0) for w in self.workloads):
+        if known and not any(self.weights.get(label, 1.0) for label in known):
             raise ValueError("weights: no workload counts anything")
         return self
 

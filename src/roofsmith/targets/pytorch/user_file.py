@@ -240,7 +240,7 @@ def _require_room(file: UserFile, make: Callable[[], nn.Module], free_bytes: int
     try:
         with torch.device("meta"):
             module = make()
-    except Exception:  # noqa: BLE001  what computes while it is made needs numbers
+    except (Exception, SystemExit):  # noqa: BLE001  what computes while it is made needs numbers
         return
     tensors = (*module.parameters(), *module.buffers())
     size = sum(one.numel() * one.element_size() for one in tensors)
