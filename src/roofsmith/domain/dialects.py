@@ -38,7 +38,7 @@ DIALECTS: Final[Mapping[str, Dialect]] = {
     ),
     "tilelang": Dialect(
         "TileLang", ("tilelang",), ("tilelang",),
-        {"TILELANG_CACHE_DIR": "tilelang", "TILELANG_TMP_DIR": "tilelang-tmp"},
+        {"TILELANG_CACHE_DIR": "tilelang"},
     ),
     "helion": Dialect("Helion", ("helion",), ("helion",), {"HELION_CACHE_DIR": "helion"}),
     "gluon": Dialect(
