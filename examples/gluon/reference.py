@@ -2,6 +2,22 @@
 
 import torch
 
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def setup(N, D, seed=0):
+    """Inputs by name; `output` is filled by the kernel."""
+    generator = torch.Generator(DEVICE).manual_seed(seed)
+    return {
+        "inputs": {
+            "input": torch.randn(N, D, device=DEVICE, generator=generator),
+            "output": torch.empty(N, D, device=DEVICE),
+            "N": N,
+            "D": D,
+        },
+        "outputs": ["output"],
+    }
+
 
 def reference(input, output, N, D):
     """Softmax over the last axis, in the tensors' own precision."""

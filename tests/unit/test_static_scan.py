@@ -293,6 +293,36 @@ def test_what_kernels_of_their_own_ask_for(text: str) -> None:
     assert library_calls(candidate("triton", text)) == ()
 
 
+HELION = f"import helion\nimport helion.language as hl\n{TORCH}@helion.kernel()\ndef g(a, b):\n"
+EACH = "    for at in hl.tile(a.size(0)):\n"
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "found"),
+    [
+        ("helion", f"{HELION}{EACH}        b[at] = torch.exp(a[at]).sum(1) @ a[at]\n", []),
+        ("helion", f"{HELION}    c = torch.mm(a, a)\n{EACH}        b[at] = c[at]\n", ["torch.mm"]),
+        ("helion", f"{HELION}    c = a @ a\n    for at in [0]:\n        b[at] = a.exp()\n",
+         [".exp()", "@"]),
+        ("helion", f"{HELION}    def hl(): pass\n{EACH}        b[at] = torch.exp(a[at])\n",
+         ["torch.exp"]),
+        ("helion", "import helion\n@helion.kernel(ref_mode=mode)\ndef g(a): pass\n", ["ref_mode"]),
+        ("helion", "import os\nos.environ['HELION_INTERPRET'] = '1'\n", ["HELION_INTERPRET"]),
+        ("flydsl", "import flydsl.compiler as flyc\n@flyc.kernel\ndef g(a):\n    a @ a\n", []),
+        ("triton", "import flydsl.compiler as flyc\n", ["flydsl.compiler"]),
+        ("tilelang", "import tilelang.language as T\n@T.prim_func\ndef g(a):\n    a @ a\n", []),
+        ("tilelang", "from tilelang import tvm\nimport tvm.contrib\n",
+         ["tilelang.tvm", "tvm.contrib"]),
+        ("cutedsl", "import cutlass.cute as cute\ncute.compile(g, a).launch(b)\n", []),
+        ("gluon", "from triton.experimental import gluon\n@gluon.jit\ndef g(a):\n    a @ a\n", []),
+    ],
+)  # fmt: skip
+def test_what_dialects_compile_is_no_librarys(
+    language: Language, text: str, found: list[str]
+) -> None:
+    assert sorted(r.detail for r in library_calls(candidate(language, text))) == found
+
+
 JITTED = f"{TRITON}@triton.jit\ndef g(a, b):\n    return a @ b\n"
 KEPT = "of a function that is compiled"
 

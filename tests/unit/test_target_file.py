@@ -154,7 +154,7 @@ def test_empty_keys_mean_the_default(write: Write) -> None:
         ("stop: 3", "target.yaml:4: stop must be a mapping such as `key: value`, found 3"),
         ("stop: {max_iterations: 120}", "target.yaml:4: stop.max_iterations must be less than 120"),
         ("language: fortran",
-         "target.yaml:4: language must be 'c', 'cpp', 'cuda', 'hip', 'triton' or 'torch'"),
+         "target.yaml:4: language must be 'c', 'cpp', 'cuda', 'hip', 'triton', 'torch', 'cutedsl'"),
         ("name: 'a b'", "target.yaml:4: name"),
         ("build: {flags: \"-D'x\"}", "target.yaml:4: build.flags: No closing quotation"),
         ("build: {compiler: icc}",

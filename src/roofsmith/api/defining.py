@@ -189,7 +189,10 @@ def _language(found: Defined, path: Path) -> None:
     if own not in (None, backend):
         found.missing["framework"] = f"{path} is in {own}, and kernels aren't translated"
     elif backend.lower() not in allowed.get(found.kind, (backend.lower(),)):
-        found.missing["framework"] = f"kernels in {backend} are optimized in a repository alone"
+        alone = f"kernels in {backend} are optimized in a repository alone"
+        if backend.lower() in get_args(KernelLanguage):
+            alone = f"no first kernel is written in {backend}: name a kernel that is in it"
+        found.missing["framework"] = alone
 
 
 def _platform(found: Defined, settings: Settings) -> None:

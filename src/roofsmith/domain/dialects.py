@@ -21,8 +21,8 @@ class Dialect:
     modules: tuple[str, ...]
     """Full names that a kernel in it imports; the first one is its own."""
     caches: Mapping[str, str] = field(default_factory=dict)
-    """Variables that say where it keeps what it compiles; each a folder of the candidate's own.
-    Triton's and PyTorch's are set for every module."""
+    """Variables that say where it keeps what it compiles, each a folder within the candidate's own
+    or, empty, that one itself. Triton's and PyTorch's are set for every module."""
     vendor: Literal["nvidia", "amd"] | None = None
     """On whose GPUs alone it runs."""
 
@@ -30,15 +30,15 @@ class Dialect:
 DIALECTS: Final[Mapping[str, Dialect]] = {
     "cutedsl": Dialect(
         "CuTe DSL", ("nvidia-cutlass-dsl",), ("cutlass",),
-        {"CUTE_DSL_CACHE_DIR": "cute"}, "nvidia",
+        {"CUTE_DSL_CACHE_DIR": "cute", "CUTE_DSL_DUMP_DIR": ""}, "nvidia",
     ),
     "flydsl": Dialect(
         "FlyDSL", ("flydsl",), ("flydsl",),
         {"FLYDSL_RUNTIME_CACHE_DIR": "fly", "FLYDSL_AUTOTUNE_CACHE_DIR": "fly-tuned"}, "amd",
     ),
     "tilelang": Dialect(
-        "TileLang", ("tilelang",), ("tilelang", "tvm"),
-        {"TILELANG_CACHE_DIR": "tilelang", "TILELANG_TMP_DIR": "tilelang-tmp"},
+        "TileLang", ("tilelang",), ("tilelang",),
+        {"TILELANG_CACHE_DIR": "tilelang"},
     ),
     "helion": Dialect("Helion", ("helion",), ("helion",), {"HELION_CACHE_DIR": "helion"}),
     "gluon": Dialect(

@@ -7,7 +7,7 @@ import re
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Literal
@@ -42,7 +42,11 @@ _MAX_FILES = 50
 _MAX_CODE_BYTES = 64 * 1024**2
 """A cubin with its line tables has some hundred kilobytes."""
 _SUFFIXES: Mapping[CodeKind, str] = {"asm": "amdgcn", "ptx": "ptx", "sass": "cubin"}
-"""Of what Triton keeps, by what is made of it."""
+"""Of what is kept, by what is made of it."""
+_UNKEPT = (
+    "its kernels are PyTorch's own, or of a language that keeps none (CuTe DSL does where it is"
+    ' asked to: `cute.compile(..., options="--keep-ptx --keep-cubin")`)'
+)
 _STALLS = 5
 """Instructions that are named for their stalls."""
 _PROGRAMS = ("cu++filt", "c++filt", "llvm-cxxfilt")
@@ -81,29 +85,31 @@ def listing(built: Built, kind: CodeKind, compiled_dir: Path) -> str:
 
 
 def kept_kinds(candidate_id: str, compiled_dir: Path) -> tuple[CodeKind, ...]:
-    """What can be listed of the kernels that Triton compiled for a candidate."""
-    folder = compiled_dir / candidate_id / "triton"
+    """What can be listed of the kernels that were compiled for a candidate while it ran."""
+    folder = compiled_dir / candidate_id
     return tuple(kind for kind, suffix in _SUFFIXES.items() if kept_files(folder, suffix))
 
 
 def kept_files(folder: Path, suffix: str) -> tuple[Path, ...]:
-    """Files of compiled kernels in Triton's cache, sorted; none that only a forger would leave."""
+    """Files of compiled kernels in a candidate's folder, sorted: in Triton's cache, and what CuTe
+    DSL was asked to keep. None that only a forger would leave."""
+    found = chain(folder.glob(f"triton/*/*.{suffix}"), folder.glob(f"*.{suffix}"))
     return tuple(
         path
-        for path in sorted(islice(folder.glob(f"*/*.{suffix}"), _MAX_FILES))
+        for path in sorted(islice(found, _MAX_FILES))
         if path.is_file() and not path.is_symlink() and path.stat().st_size <= _MAX_CODE_BYTES
     )
 
 
 def _kept(built: Built, kind: CodeKind, compiled_dir: Path) -> Iterator[str]:
-    files = kept_files(compiled_dir / built.candidate_id / "triton", _SUFFIXES[kind])
+    files = kept_files(compiled_dir / built.candidate_id, _SUFFIXES[kind])
     if not files:
         there = kept_kinds(built.candidate_id, compiled_dir)
         raise UsageError(
-            f"Triton kept no {kind} of this kernel",
+            f"no {kind} of this kernel was kept",
             hint=f"there is {' and '.join(there)}: --kind {there[0]}"
             if there
-            else "its kernels are PyTorch's own, whose code only a profiler sees, or it never ran",
+            else f"{_UNKEPT}, or it never ran",
         )
     for path in files:
         yield f"// {path.stem}, {path.parent.name}"
@@ -272,14 +278,14 @@ class GpuDisassembler:
             return "llvm-objdump", "gcn", [f for text in printed for f in read_amd_objdump(text)]
         if built.language == "cuda":
             return "cuobjdump", "sass", _sass_of([built.library], missing)
-        folder = self.compiled_dir / built.candidate_id / "triton"
+        folder = self.compiled_dir / built.candidate_id
         assembly = list(_files_of(folder, "amdgcn", kernel))
         if assembly:
             texts = (path.read_text(encoding="utf-8", errors="replace") for path in assembly)
             return "Triton", "gcn", [found for text in texts for found in read_gcn(text)]
         cubins = list(_files_of(folder, "cubin", kernel))
         if not cubins:
-            missing.append("no code of a Triton kernel was kept: it is PyTorch's own, or never ran")
+            missing.append(f"no code was kept: {_UNKEPT}, or it never ran")
             return None, "sass", []
         return "cuobjdump", "sass", _sass_of(cubins, missing)
 

@@ -24,7 +24,7 @@ from roofsmith.errors import SignatureError
 from roofsmith.toolchains.builder import FORMAT, unfit
 from roofsmith.toolchains.cache import LOG, SOURCES, BuildCache, BuildRecord, storage_errors
 from roofsmith.toolchains.flags import environment_refusal
-from roofsmith.toolchains.triton_cache import triton_resources
+from roofsmith.toolchains.triton_cache import cubin_resources, triton_resources
 
 _READ_ONLY = 0o444
 _UNNAMED = Candidate.model_fields["entry"].default
@@ -86,13 +86,15 @@ class ModuleToolchain:
         return 1
 
     def resources(self, built: Built) -> tuple[KernelResources, ...]:
-        """Of the Triton kernels that ran so far, also those that torch.compile made.
+        """Of the kernels that ran so far, as far as they were kept: those that Triton compiled,
+        also for torch.compile, Helion and Gluon, and those of CuTe DSL.
 
         Read from the cache that is the candidate's alone, so they are no other's.
         """
         if self._compiled_dir is None:
             return ()
-        return triton_resources(self._compiled_dir / built.candidate_id / "triton", self._arch)
+        own = self._compiled_dir / built.candidate_id
+        return (*triton_resources(own / "triton", self._arch), *cubin_resources(own, self._arch))
 
     def _keep(self, candidate: Candidate, key: str) -> Built | BuildFailed:
         start = time.monotonic()

@@ -8,6 +8,7 @@ profiles and reports, and no verdict rests on it.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from collections import Counter
@@ -60,6 +61,31 @@ def triton_resources(cache_dir: Path, arch: str | None = None) -> tuple[KernelRe
         and arch in (None, kernel.arch)
     ]
     return tuple(sorted(_told_apart(found), key=_order))
+
+
+def cubin_resources(folder: Path, arch: str | None = None) -> tuple[KernelResources, ...]:
+    """The kernels in cubins that CuTe DSL was asked to keep; their shared memory isn't known.
+
+    Args:
+        folder: with `<function>.<arch>.cubin`.
+        arch: as of `triton_resources`, without a letter at its end.
+    """
+    found = dict[str, KernelResources]()
+    for path in sorted(islice(folder.glob("*.cubin"), _MAX_KERNELS)):
+        built_for = path.name.rpartition(".cubin")[0].rpartition(".")[2]
+        code = _bytes(path, _MAX_CODE_BYTES)
+        if code is None or arch not in (None, built_for.rstrip("af")):
+            continue
+        with contextlib.suppress(ValueError):
+            for name, taken in read_cubin(code).items():
+                if taken.registers is None:  # a function that kernels call
+                    continue
+                frame = taken.frame_bytes
+                found[name] = KernelResources(
+                    name=name, arch=built_for, registers=taken.registers, stack_bytes=frame,
+                    spilled_registers=None if frame is None else frame // 4,
+                )  # fmt: skip
+    return tuple(found.values())
 
 
 def _order(kernel: KernelResources) -> tuple[str, str, int, int, str]:

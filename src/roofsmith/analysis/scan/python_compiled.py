@@ -9,9 +9,14 @@ from roofsmith.analysis.scan.python_names import Module, bound_by, root_of
 
 _COMPILERS = frozenset((
     "triton.jit", "triton.runtime.jit", "triton.runtime.jit.jit", "triton.experimental.gluon.jit",
-    "numba.cuda.jit", "cutlass.cute.jit", "cutlass.cute.kernel", "helion.kernel",
+    "numba.cuda.jit", "cutlass.cute.jit", "cutlass.cute.kernel", "flydsl.compiler.jit",
+    "flydsl.compiler.kernel", "tilelang.language.macro", "tilelang.language.prim_func",
 ))  # fmt: skip
 """Decorators of functions whose operators are instructions, not calls."""
+_HELION = frozenset(("helion.jit", "helion.kernel"))
+"""Decorators of functions of which only these loops are compiled: the rest runs on the host, where
+PyTorch's functions are calls. Inside the loops they are instructions."""
+_LOOPS = frozenset(("helion.language.grid", "helion.language.tile"))
 PLAIN = frozenset(("__wrapped__", "base_fn", "fn", "py_func"))
 """Attributes under which compilers and tuners keep what they were given: at last, a function that
 Python runs, where operators are PyTorch's."""
@@ -24,18 +29,43 @@ def host_nodes(module: Module) -> Iterator[ast.AST]:
 
     Their decorators, defaults and annotations run on the host.
     """
-    replaced = module.own | module.rebound
     waiting: list[ast.AST] = [module.tree]
+    compiled: set[int] = set()
     while waiting:
         node = waiting.pop()
         yield node
-        compiled: set[int] = set()
-        if isinstance(node, ast.FunctionDef) and _is_compiled(module, node, replaced):
-            compiled = {id(statement) for statement in node.body}
+        if isinstance(node, ast.FunctionDef):
+            body = node.body if _is_given_to(_COMPILERS, module, node) else _in_loops(module, node)
+            compiled |= {id(statement) for statement in body}
         waiting += (part for part in ast.iter_child_nodes(node) if id(part) not in compiled)
 
 
-def _is_compiled(module: Module, function: ast.FunctionDef, replaced: frozenset[str]) -> bool:
+def in_device_loops(module: Module) -> frozenset[int]:
+    """Ids of all nodes in loops of Helion's kernels, where PyTorch's functions are instructions."""
+    return frozenset(
+        id(node)
+        for function in ast.walk(module.tree)
+        if isinstance(function, ast.FunctionDef)
+        for statement in _in_loops(module, function)
+        for node in ast.walk(statement)
+    )
+
+
+def _in_loops(module: Module, function: ast.FunctionDef) -> list[ast.stmt]:
+    """What is in the loops that Helion compiles of a function; nothing of any other function."""
+    if not _is_given_to(_HELION, module, function):
+        return []
+    return [
+        statement
+        for loop in function.body
+        if isinstance(loop, ast.For)
+        and isinstance(loop.iter, ast.Call)
+        and _is_theirs(module, loop.iter.func, _LOOPS)
+        for statement in loop.body
+    ]
+
+
+def _is_given_to(compilers: frozenset[str], module: Module, function: ast.FunctionDef) -> bool:
     """Whether a compiler's own decorator gets the function, and not something else of that name.
 
     Only the innermost one does: any other gets what those below it have made, and they may have
@@ -44,11 +74,17 @@ def _is_compiled(module: Module, function: ast.FunctionDef, replaced: frozenset[
     if not function.decorator_list:
         return False
     innermost = function.decorator_list[-1]
-    node = innermost.func if isinstance(innermost, ast.Call) else innermost
+    return _is_theirs(
+        module, innermost.func if isinstance(innermost, ast.Call) else innermost, compilers
+    )
+
+
+def _is_theirs(module: Module, node: ast.expr, names: frozenset[str]) -> bool:
+    """Whether an expression is one of some full names, and nothing was put in its place."""
     meant = module.meanings_of(node) or {""}
-    if root_of(node) in replaced or any(module.is_patched(name) for name in meant):
+    if root_of(node) in module.own | module.rebound:
         return False
-    return _COMPILERS.issuperset(meant)
+    return not any(module.is_patched(name) for name in meant) and names.issuperset(meant)
 
 
 def is_plain_function(module: Module, node: ast.Attribute) -> bool:

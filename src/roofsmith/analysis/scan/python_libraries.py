@@ -10,13 +10,13 @@ from __future__ import annotations
 import ast
 import sys
 from collections.abc import Iterator
-from typing import TypeGuard
 
 from roofsmith.analysis.scan.operators import is_computing, is_product
 from roofsmith.analysis.scan.python_allowed import is_of_numpy, is_of_torch
 from roofsmith.analysis.scan.python_compiled import (
     PLAIN,
     host_nodes,
+    in_device_loops,
     is_of_own_class,
     is_plain_function,
 )
@@ -25,7 +25,8 @@ from roofsmith.analysis.scan.python_names import Module, parsed, root_of, uses
 from roofsmith.analysis.scan.python_objects import Followed
 from roofsmith.analysis.scan.rules import Remarks, matches
 
-_SETTING = "TRITON_INTERPRET"
+_SETTINGS = frozenset(("TRITON_INTERPRET", "HELION_INTERPRET", "ref_mode"))
+"""Variables, and Helion's own option, that have Python run a kernel's operators."""
 _ENVIRONMENTS = frozenset(("os.environ", "os.environb"))
 _READS = frozenset(("copy", "get", "items", "keys", "values"))
 _SETS = frozenset(("pop", "setdefault"))
@@ -37,8 +38,8 @@ _BELOW_IT = ("os.putenv", "os.unsetenv", "posix.putenv", "posix.environ")
 def interpreting(module: Module) -> Iterator[tuple[str, int]]:
     """Ways to have kernels interpreted, or to set a variable whose name can't be read."""
     for node in ast.walk(module.tree):
-        if _names_it(node):
-            yield _SETTING, node.lineno
+        if (setting := _setting(node)) is not None:
+            yield setting
         elif isinstance(node, (ast.Attribute, ast.Name)):
             name = module.dotted(node)
             if name in _ENVIRONMENTS:
@@ -48,10 +49,18 @@ def interpreting(module: Module) -> Iterator[tuple[str, int]]:
                 yield name or "interpret", node.lineno
 
 
-def _names_it(node: ast.AST) -> TypeGuard[ast.Constant | ast.keyword]:
-    if isinstance(node, ast.keyword):
-        return node.arg == _SETTING
-    return isinstance(node, ast.Constant) and node.value in (_SETTING, _SETTING.encode())
+def _setting(node: ast.AST) -> tuple[str, int] | None:
+    """Which one a node names, and the line."""
+    match node:
+        case ast.keyword(arg=str(said)) | ast.Attribute(attr=said, ctx=ast.Store()):
+            name = said
+        case ast.Constant(value=str(said)):
+            name = said
+        case ast.Constant(value=bytes(coded)):
+            name = coded.decode(errors="replace")
+        case _:
+            return None
+    return (name, node.lineno) if name in _SETTINGS else None
 
 
 def _is_switch(module: Module, node: ast.Attribute | ast.Name) -> bool:
@@ -106,6 +115,7 @@ _READY_MADE = (
     "numba.cuda.reduce", "numba.cuda.Reduce", "numba.cuda.kernels",
     "numba.extending.get_cython_function_address", "numba.types.ExternalFunction",
     "numba.core.types.ExternalFunction", "cuda.pathfinder", "cuda.bindings.path_finder",
+    "tilelang.tvm",
 )  # fmt: skip
 """Of the allowed modules and of builtins: finished operators, and ways to look up any."""
 _RUNNING_TEXT = ("exec", "eval", "compile", "__import__", "importlib")
@@ -143,7 +153,10 @@ _AT_RUN_TIME = "getattr with a name put together at run time"
 
 
 def library_calls_python(
-    path: str, text: str, own_modules: frozenset[str] = frozenset()
+    path: str,
+    text: str,
+    own_modules: frozenset[str] = frozenset(),
+    dialect: frozenset[str] = frozenset(),
 ) -> Remarks:
     """Calls that do a kernel's work in a library, outside of functions that Triton compiles.
 
@@ -151,11 +164,12 @@ def library_calls_python(
         path: of the file, for the remarks.
         text: its content.
         own_modules: what the candidate's other files are imported as.
+        dialect: packages of the language that it is in, beside those that any kernel may import.
     """
     found = Remarks(path)
     module = parsed(text, found, Followed)
     if module is not None:
-        for name, line in (*_named(module, own_modules), *strings(path, module)):
+        for name, line in (*_named(module, own_modules | dialect), *strings(path, module)):
             found.add("library_call", line, name)
         for node in host_nodes(module):
             for name in _done(module, node):
@@ -219,17 +233,18 @@ def _computes(name: str) -> bool:
 
 
 def _values(module: Module) -> Iterator[tuple[str, int]]:
-    """Full names of imported things wherever they are used, called or not."""
+    """Full names of imported things wherever they are used, called or not, but as instructions."""
     passed = {id(n.value) for n in ast.walk(module.tree) if isinstance(n, ast.Attribute)}
     asked = {
         id(call.args[0])
         for call in ast.walk(module.tree)
         if isinstance(call, ast.Call) and call.args and _asks_for_attribute(call)
     }
+    others = passed | asked | in_device_loops(module)
     for node in ast.walk(module.tree):
         if not isinstance(node, (ast.Attribute, ast.Name)) or not isinstance(node.ctx, ast.Load):
             continue
-        if id(node) in passed or id(node) in asked or not module.is_imported(node):
+        if id(node) in others or not module.is_imported(node):
             continue
         for name in module.meanings_of(node):
             yield name, node.lineno

@@ -18,6 +18,7 @@ from roofsmith.analysis.scan.python_libraries import library_calls_python
 from roofsmith.analysis.scan.python_names import Module, bound_by, parsed, uses
 from roofsmith.analysis.scan.rules import Remarks, matches, meanings
 from roofsmith.domain.comparison import Judgement
+from roofsmith.domain.dialects import DIALECTS
 from roofsmith.domain.kernel import MODULE_LANGUAGES, Candidate, Language
 from roofsmith.domain.remark import Remark
 
@@ -97,11 +98,13 @@ def library_calls(candidate: Candidate, definitions: Sequence[str] = ()) -> tupl
     """
     own = frozenset(PurePosixPath(source.path).parts[0] for source in candidate.sources)
     modules = frozenset(name.removesuffix(".py") for name in own)
+    one = DIALECTS.get(candidate.language)
+    dialect = frozenset(name.partition(".")[0] for name in one.modules) if one else frozenset()
     remarks: list[Remark] = []
     for source in candidate.sources:
         match _grammar(candidate, source.path):
             case "python":
-                remarks += library_calls_python(source.path, source.text, modules).in_order
+                remarks += library_calls_python(source.path, source.text, modules, dialect).in_order
             case "c" | "cpp" as native:
                 remarks += library_calls_native(
                     source.path, source.text, plain_c=native == "c", definitions=definitions,
