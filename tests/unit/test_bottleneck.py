@@ -199,6 +199,9 @@ def test_one_busy_processor_of_two_is_held_against_its_own_peak() -> None:
     assert has(found, phrases.NEAR_COMPUTE)
     both = profile(processors_used=1.9, processors_allowed=2.0)
     assert classify(COMPUTE, 1 / 0.32, both).kind == "latency"
+    # It has one, and others had that for half of the time: none is idle.
+    shared = profile(processors_used=0.5, processors_allowed=1.0)
+    assert not has(classify(COMPUTE, 1 / 0.32, shared), phrases.IDLE_PROCESSORS)
     # Faster than one processor can be: the count of busy ones is wrong.
     assert not has(classify(COMPUTE, 1.2, idle), phrases.IDLE_PROCESSORS)
     # One processor alone may take all of memory's bandwidth.

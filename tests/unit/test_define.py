@@ -55,6 +55,9 @@ SEED_004 = (
          {"framework": "CK", "platform": "gfx942", "branch": "none", "skill": "turbo-develop"}),
         ("in the aiter repo, benchmark with 'python b.py --csv x', only edit kernels/pa.py",
          {"project": "aiter", "benchmark": "python b.py --csv x", "editable": "kernels/pa.py"}),
+        ("triton/k.py, performance_target=null, primary metric: forward TFLOPS",
+         {"kernel": "triton/k.py", "metric": "forward TFLOPS", "goal_none": True}),
+        ("port x/cuda/k.py to HIP/CK", {"kernel": "x/cuda/k.py"}),
         ("port conv.py from PyTorch to Triton", {"framework": "TRITON", "kernel": "conv.py"}),
         ("k.cu: exactly five rounds, at least 1.5 TiB/s, target_shapes: n=64K",
          {"exactly": True, "iterations": 5, "goal_bytes": 1.5 * 2**40, "workloads": ("n=64K",)}),
@@ -142,6 +145,8 @@ def test_what_follows_is_looked_up(defined: Callable[[str], Defined]) -> None:
         ("make it fast", {"kernel", "framework", "platform", "reference", "workloads"}),
         ("optimize triton_add.py", {"platform"}),
         ("optimize triton_add.py on H100 and H20", {"platform"}),
+        ("optimize triton_add.py on H100, target_gpu: gfx942", {"platform"}),
+        ("optimize triton_add.py on H100 on this machine", {"platform"}),
         ("optimize triton_add.py on H999", {"platform"}),
         ("optimize triton_add.py on H100 in CuteDSL", {"framework"}),
         ("optimize triton_add.py on H100, 500 rounds", {"iterations"}),
@@ -152,6 +157,22 @@ def test_what_is_missing_is_named(
     defined: Callable[[str], Defined], text: str, missing: set[str]
 ) -> None:
     assert defined(text).missing.keys() == missing
+
+
+@pytest.mark.parametrize(
+    ("said", "platform", "arch"),
+    [
+        ("MI300X (gfx942)", "Instinct MI300X", "gfx942"),
+        ("sm_90 and H100", "H100", "sm_90"),
+        ("gfx942", "gfx942", "gfx942"),
+    ],
+)
+def test_a_product_beside_its_architecture_is_one_thing(
+    defined: Callable[[str], Defined], said: str, platform: str, arch: str
+) -> None:
+    found = defined(f"optimize triton_add.py on {said}")
+    assert not found.missing
+    assert (found.values["platform"], found.values["target_gpu"]) == (platform, arch)
 
 
 @pytest.mark.parametrize(
@@ -260,6 +281,7 @@ def test_a_target_without_a_sentence_is_as_before(here: Path) -> None:
     assert "definition" not in load_target(here / "t.yaml").model_dump()
 
 
+@pytest.mark.rule("env-check")
 def test_a_campaign_on_another_machine_leaves_a_report(here: Path) -> None:
     text = "optimize softmax/kernel.c, N=8,D=8, platform: H100"
     assert CliRunner().invoke(cli, ["define", text, "--yes"]).exit_code == 0

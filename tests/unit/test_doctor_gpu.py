@@ -126,6 +126,7 @@ def test_no_nvcc(root: Path) -> None:
 OLD = H100 | {"attributes": H100["attributes"] | {"major": 6, "minor": 1}}
 
 
+@pytest.mark.rule("environment-minimums")
 @pytest.mark.parametrize(
     ("name", "changes", "below"),
     [

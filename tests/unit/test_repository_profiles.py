@@ -147,7 +147,7 @@ def campaign_of(here: Path) -> Campaign:
 
 def surveyed(folder: Path, **command: object) -> tuple[Target, EditableShare | None, Profile]:
     """What a first look at a repository on a GPU finds, and its profile."""
-    target = load_target(repository(folder / "repo", device="gpu", **command))
+    target = load_target(repository(folder / "repo", **{"device": "gpu", **command}))
     with open_target_repository(target, Settings(folder / "cache", folder)) as parts:
         found, share = parts.surveyed(target, SilentObserver())
         built = parts.toolchain.build(found.baseline)
@@ -198,6 +198,13 @@ def test_on_a_gpu_what_its_kernels_take_bounds_the_gain(tmp_path: Path) -> None:
     assert "GPU time" in share.sentence
     assert (profile.tool, hottest.limiters) == ("rocprofv3", ("registers",))
     assert [source.path for source in target.reference_files][:1] == ["bench.c"]
+
+
+def test_its_kernels_bound_the_gain_where_a_target_leaves_the_gpu_unsaid(tmp_path: Path) -> None:
+    _, share, profile = surveyed(tmp_path, device="cpu")
+    assert share is not None
+    assert share.of_gpu_time
+    assert share.part == pytest.approx(profile.kernels[0].share, rel=1e-3)
 
 
 @pytest.mark.parametrize("command", ["exit 3", "no_such_profiler --trace ./bench"])

@@ -228,7 +228,8 @@ def _idle_processors(bound: Bound, time_s: float, profile: Profile) -> _Idle | N
     used, allowed = profile.get("processors_used"), profile.get("processors_allowed")
     if used is None or not allowed or used >= RULES.idle_below * allowed:
         return None
-    busy = max(round(used), 1)
+    if (busy := max(round(used), 1)) >= allowed:  # others had them for some of the time
+        return None
     under = _of_the_busy(bound, busy / allowed)
     compute = _share(under.cost.flops, under.peak.value, time_s)
     if compute is not None and compute > 1:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,11 +25,12 @@ from roofsmith.errors import TargetError, UnknownNameError, UsageError
 from roofsmith.machine.plugged import vendors
 from roofsmith.ports import Observer
 from roofsmith.specs.wiki import Wiki
+from roofsmith.specs.wiki_page import Page
 from roofsmith.store.sources import LANGUAGES, language_of, read_text
 from roofsmith.targets.file import load_text
 from roofsmith.targets.init import write_target
 from roofsmith.targets.place import FILE_NAME
-from roofsmith.targets.sentence import Sentence, read_sentence, scale_of, table
+from roofsmith.targets.sentence import Reading, Sentence, read_sentence, scale_of, table
 from roofsmith.yaml_document import parse_yaml
 
 USUAL_FOLDERS = {"gpu_wiki": "/tmp/gpu-wiki", "references": "/tmp/reference-projects"}
@@ -130,9 +132,8 @@ def define(text: str, settings: Settings) -> Defined:
     """Read a sentence, look up what it names, and say what is missing."""
     found = Defined(read_sentence(text))
     for name, said in found.sentence.said.items():
-        if said and found.sentence.get(name) is None and name != "notes":
-            several = ", ".join(f'{one.value} ("{one.words}")' for one in said)
-            found.missing[name] = f"said in several ways: {several}"
+        if said and found.sentence.get(name) is None and name not in ("notes", "platform"):
+            found.missing[name] = _several(said)
     path = _subject(found)
     _language(found, path)
     _platform(found, settings)
@@ -197,24 +198,41 @@ def _language(found: Defined, path: Path) -> None:
 
 def _platform(found: Defined, settings: Settings) -> None:
     on_gpu = str(found.values.get("target_lang", "")).lower() not in HOST_LANGUAGES
-    if (wanted := found.read("platform")) is None:
+    if not (said := found.sentence.said.get("platform", [])):
         if found.kind != "target" and on_gpu:
             found.missing.setdefault("platform", "no GPU is named")
         return
-    if wanted == "here":
+    if found.read("platform") == "here":
         return
-    wiki, folded = Wiki.load(settings.own_pages(), settings.gpu_wiki), _folded(wanted)
+    wiki = Wiki.load(settings.own_pages(), settings.gpu_wiki)
     try:
-        called = (p for p in wiki.pages if folded in (_folded(p.arch), _folded(p.compiler_arch)))
-        first, *others = tuple(called) or wiki.called(wanted)
+        named = [(_named(wiki, one.value), one) for one in said if one.value != "here"]
     except UnknownNameError as error:
         found.missing["platform"] = f"{error.message}; {error.hint}"
         return
+    # A product beside its architecture is one thing, said twice.
+    pages, narrowest = min(named, key=lambda one: len(one[0]))
+    if len(named) < len(said) or any(page not in those for those, _ in named for page in pages):
+        found.missing["platform"] = _several(said)
+        return
+    wanted, (first, *others) = str(narrowest.value), pages
+    found.add("platform", wanted, f'"{narrowest.words}"')
     where = f"all that {wanted} names" if others else first.origin
     found.values["platform"] = wanted if others else first.product
     for name, key in (("target_gpu", "compiler_arch"), ("arch", "arch")):
         if {getattr(page, key) for page in (first, *others)} == {value := getattr(first, key)}:
             found.add(name, value, where)
+
+
+def _named(wiki: Wiki, name: str) -> tuple[Page, ...]:
+    """The products of an architecture, or those that are called so."""
+    folded = _folded(name)
+    called = (p for p in wiki.pages if folded in (_folded(p.arch), _folded(p.compiler_arch)))
+    return tuple(called) or wiki.called(name)
+
+
+def _several(said: Sequence[Reading]) -> str:
+    return "said in several ways: " + ", ".join(f'{one.value} ("{one.words}")' for one in said)
 
 
 def _folded(name: str | None) -> str:

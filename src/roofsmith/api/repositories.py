@@ -160,10 +160,13 @@ class RepositoryParts:
     def _share(
         self, target: Target, built: Built, kernels: Sequence[ProfiledKernel], wall_s: float
     ) -> EditableShare:
-        if self.spec.device != "cpu":
-            return by_kernels(kernels, [source.text for source in target.baseline.sources])
         log, sources = self.root / "share.log", target.baseline.sources
-        return editable_share(built, self.spec.benchmark, sources, wall_s, log)
+        of_gpu = by_kernels(kernels, [source.text for source in sources])
+        if self.spec.device != "cpu":
+            return of_gpu
+        found = editable_share(built, self.spec.benchmark, sources, wall_s, log)
+        # A target that leaves its GPU unsaid is profiled all the same.
+        return of_gpu if found.unknown and not of_gpu.unknown else found
 
     def _noticed(
         self,

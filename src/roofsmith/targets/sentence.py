@@ -94,6 +94,7 @@ def read_sentence(text: str) -> Sentence:
     for name, (kind, words) in rules["fields"].items():
         # Of the colons in `model.py:Net` and `agent:NAME` none has a blank behind it.
         shape = "{text}" if name in rules["whole_lines"] else "{path}"
+        words = words.replace("_", "[_ ]")
         _rule(found, name, kind, rf"(?<![\w./-])(?:{words})\s*(?::(?=\s|\"|')|=(?!=))\s*{shape}")
     _tabled(found)
     _sizes(found)
