@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from statistics import geometric_mean
-from typing import assert_never
+from typing import Final, Literal
 
 from roofsmith.analysis import figures as fmt
 from roofsmith.analysis.experiments import experiments
@@ -32,15 +32,7 @@ from roofsmith.domain.memory import (
     Reference,
     Search,
 )
-from roofsmith.domain.outcome import (
-    BuildFailed,
-    Cheated,
-    Crashed,
-    Incorrect,
-    Passed,
-    TimedOut,
-    Unstable,
-)
+from roofsmith.domain.outcome import Passed, TimedOut, Unstable
 from roofsmith.domain.profile import Bottleneck
 from roofsmith.report.prospects import expected_impact, open_directions, pitfalls, risks
 from roofsmith.report.steps import steps_of
@@ -53,6 +45,15 @@ _ROW = (
     "decision", "rule", "self_reported", "verdict", "total_speedup", "roofline_fraction", "wall_s",
 )  # fmt: skip
 """What a note says as its row does."""
+_STATUSES: Final[Mapping[str, Literal["PASS", "FAIL", "TIMEOUT_FAIL", "NOT_RUN"]]] = {
+    "passed": "PASS", "unstable": "PASS", "incorrect": "FAIL", "cheated": "FAIL",
+    "timed_out": "TIMEOUT_FAIL", "build_failed": "NOT_RUN", "crashed": "NOT_RUN",
+}  # fmt: skip
+"""By the kind of an outcome; of the first two where an output was compared."""
+_ERROR_TYPES: Final[Mapping[str, ErrorType]] = {
+    "build_failed": "compilation", "incorrect": "accuracy", "crashed": "runtime",
+    "timed_out": "timeout", "cheated": "integrity", "unstable": "measurement",
+}  # fmt: skip
 
 
 def memory(campaign: Campaign, step: SummaryStep, row: Experiment) -> str:
@@ -232,18 +233,10 @@ def _standing(found: Bottleneck, bytes_only: bool) -> str:
 
 def _correctness(step: SummaryStep) -> Correctness:
     worst = max((error.norm_error for error in step.errors), default=None)
-    outcome = step.outcome
-    match outcome:
-        case Passed() | Unstable():
-            return Correctness(rel_err=worst, status="PASS" if step.errors else "NOT_RUN")
-        case Incorrect() | Cheated():
-            return Correctness(rel_err=worst, status="FAIL")
-        case TimedOut():
-            return Correctness(rel_err=worst, status="TIMEOUT_FAIL")
-        case BuildFailed() | Crashed():
-            return Correctness(rel_err=worst, status="NOT_RUN")
-        case _:
-            assert_never(outcome)
+    status = _STATUSES[step.outcome.kind]
+    if isinstance(step.outcome, Passed | Unstable) and not step.errors:
+        status = "NOT_RUN"
+    return Correctness(rel_err=worst, status=status)
 
 
 def _progress(campaign: Campaign, step: SummaryStep) -> Iterator[MetricProgress]:
@@ -363,7 +356,7 @@ def _pitfalls(campaign: Campaign, step: SummaryStep) -> Iterator[PitfallAndFix]:
     if not isinstance(step.outcome, Passed):
         detail = fmt.visible(step.outcome.detail)
         yield _rolled_back(
-            _error_type(step),
+            _ERROR_TYPES[step.outcome.kind],
             f"{step.status} ({step.outcome.reason}): {detail}",
             step.outcome.reason,
             f"nobody knows yet whether this pays: {step.title}"
@@ -387,25 +380,6 @@ def _rolled_back(kind: ErrorType, message: str, cause: str, lesson: str) -> Pitf
         fix_applied="rolled back to the incumbent",
         lesson=lesson,
     )
-
-
-def _error_type(step: SummaryStep) -> ErrorType:
-    outcome = step.outcome
-    match outcome:
-        case BuildFailed():
-            return "compilation"
-        case Incorrect():
-            return "accuracy"
-        case Crashed():
-            return "runtime"
-        case TimedOut():
-            return "timeout"
-        case Cheated():
-            return "integrity"
-        case Unstable() | Passed():
-            return "measurement"
-        case _:
-            assert_never(outcome)
 
 
 def _missed(step: SummaryStep) -> str:

@@ -34,6 +34,7 @@ from roofsmith.report.headline import rests_on
 from roofsmith.report.inspections import inspection_lines
 from roofsmith.report.next_steps import DIFFERENCE, taken_home
 from roofsmith.report.reported import LABEL, notice
+from roofsmith.report.steps import status_of
 from roofsmith.report.summarize import summarize
 from roofsmith.report.summary import Summary
 from roofsmith.store.lineage_place import remembered
@@ -84,7 +85,7 @@ def _isolation(label: str | None) -> list[str]:
 
 def measured(found: Measured, measure: Measure = TIME, *, bytes_only: bool = False) -> Blocks:
     """Right or wrong, how far off, and how fast."""
-    yield from _failure_lines(found.outcome) or [_kind(found.outcome)]
+    yield from _failure_lines(found.outcome) or [status_of(found.outcome)]
     if found.timings:
         asides = any(timing.launch_time_s is not None for timing in found.timings)
         yield Table(
@@ -278,12 +279,8 @@ def _grouped(findings: Iterable[VerifyFinding]) -> Iterator[str]:
 def _failure_lines(outcome: Outcome) -> list[str]:
     if isinstance(outcome, Passed):
         return []
-    lines = [f"{_kind(outcome)} ({outcome.reason})", *outcome.detail.splitlines()]
+    lines = [f"{status_of(outcome)} ({outcome.reason})", *outcome.detail.splitlines()]
     return [*lines, f"log: {outcome.log}"] if outcome.log else lines
-
-
-def _kind(outcome: Outcome) -> str:
-    return outcome.kind.replace("_", " ")
 
 
 def _round_row(round_: Round, bytes_only: bool) -> tuple[str, ...]:
