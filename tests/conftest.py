@@ -153,10 +153,13 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="session", autouse=True)
 def cache(shared: Path) -> Path:
-    """For `ROOFSMITH_CACHE`, so that ceilings are measured once in a run."""
-    return shared / "cache"
+    """`ROOFSMITH_CACHE` of tests that choose none: ceilings are measured once in a run, and nothing
+    is left in the user's own."""
+    place = shared / "cache"
+    os.environ["ROOFSMITH_CACHE"] = str(place)
+    return place
 
 
 @pytest.fixture(scope="session")

@@ -14,6 +14,7 @@ from types import ModuleType
 
 import pytest
 import torch
+from brief_targets import make_brief
 from campaign_builder import campaign_of, events_for
 from typer.testing import CliRunner
 
@@ -87,7 +88,12 @@ def campaign(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "norm.py").write_text(MODEL)
     target = folder / "norm"
     roofsmith("init", "--from-pytorch", folder / "norm.py", "--output", target)
-    ended = folder / "ended"
+    make_brief(target / "target.yaml")
+    return optimized(target, folder / "ended")
+
+
+def optimized(target: Path, ended: Path) -> Path:
+    """A campaign that keeps nothing."""
     roofsmith("optimize", target, "--proposer", "none", "--budget-s", "30", "--output", ended)
     return ended
 
@@ -334,13 +340,10 @@ def test_a_definition_keeps_its_name(tmp_path: Path) -> None:
 
 
 def test_a_reference_in_numpy_is_fallen_back_to(tmp_path: Path) -> None:
-    ended, own = tmp_path / "ended", tmp_path / "own"
+    own = tmp_path / "own"
     shutil.copytree(EXAMPLES / "softmax", own)  # a campaign makes a branch where its kernel lies
-    roofsmith(
-        "optimize", own / "kernel.c", "--ref", own / "reference.py",
-        "-w", "N=8,D=32", "--proposer", "none", "--budget-s", "30", "--output", ended,
-    )  # fmt: skip
-    folder = exported(ended, "torch-op", tmp_path / "op")
+    make_brief(own / "target.yaml", workloads=[{"N": 8, "D": 32}])
+    folder = exported(optimized(own, tmp_path / "ended"), "torch-op", tmp_path / "op")
     require_own_tests_pass(folder)
 
 
@@ -365,11 +368,10 @@ def test_shapes_that_say_too_little_arent_exported(tmp_path: Path) -> None:
         "void solve(const float* x, float* y, int N, int K) {"
         " for (int i = 0; i < N; i++) y[i] = x[i] * (float)K; }"
     )
-    words: list[object] = ["optimize", tmp_path / "kernel.c", "--ref", tmp_path / "reference.py"]
-    for workload in ("N=64,K=2", "N=64,K=3"):
-        words += ["-w", workload]
-    ended = tmp_path / "ended"
-    roofsmith(*words, "--proposer", "none", "--budget-s", "30", "--output", ended)
+    (tmp_path / "target.yaml").write_text("kernel: kernel.c\nreference: reference.py\n")
+    sizes = [{"N": 64, "K": 2}, {"N": 64, "K": 3}]
+    make_brief(tmp_path / "target.yaml", workloads=sizes)
+    ended = optimized(tmp_path, tmp_path / "ended")
     ran = CliRunner().invoke(cli, ["campaign", "export", str(ended), "--output", str(tmp_path)])
     assert ran.exit_code == 2
     assert "of the same shapes" in ran.stderr

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from brief_targets import make_brief
 from repository_bench import without_profilers
 from test_app import require_quiet, roofsmith
 from test_skills import blocks
@@ -121,7 +122,7 @@ def test_the_steps_lead_to_a_kept_change(place: Path) -> None:
         code, out, err = roofsmith(*words)
         require_quiet(err)
         if words[0] == "init":
-            _make_brief(Path("target.yaml"))
+            make_brief(Path("target.yaml"))
         if words[0] == "tell":
             told = json.loads(out)
             assert told["refused"] is None, told
@@ -181,12 +182,6 @@ def _steps(page: str) -> Iterator[list[str]]:
             if words[0] == "judge":
                 words += ["--budget", "1"]
             yield words
-
-
-def _make_brief(target: Path) -> None:
-    """Less to measure, where whatever is measured will do."""
-    keep = "keep: {judge_budget_s: 1, error_rate: 0.1}"
-    target.write_text(f"{target.read_text()}\nheld_out: 0\nthreads: 1\n{keep}\n")
 
 
 def _answer(run: Path, text: str) -> None:

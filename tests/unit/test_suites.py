@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from brief_targets import make_brief
 from typer.testing import CliRunner
 
 from roofsmith.api.suites import TOO_SHORT
@@ -14,7 +15,13 @@ from roofsmith.cli.root import cli
 from roofsmith.domain.suite import Suite, SuiteRow
 from roofsmith.store.campaign_dir import held
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
+SOFTMAX = Path(__file__).parents[2] / "examples" / "softmax"
+
+
+def copied(place: Path) -> None:
+    """The example, on a workload of kilobytes."""
+    shutil.copytree(SOFTMAX, place)
+    make_brief(place / "target.yaml", workloads=[{"N": 64, "D": 32}])
 
 
 def row(problem: str, speedup: float | None, repeat: int = 1, **said: object) -> SuiteRow:
@@ -63,7 +70,7 @@ def test_what_failed_isnt_fast() -> None:
 
 
 def test_a_suite_is_one_processs(tmp_path: Path) -> None:
-    shutil.copytree(EXAMPLES / "softmax", tmp_path / "target")
+    copied(tmp_path / "target")
     with held(tmp_path, ".suite.lock"):
         words = ["campaign", "suite", str(tmp_path / "target"), "--output", str(tmp_path)]
         ran = CliRunner().invoke(cli, words)
@@ -74,7 +81,7 @@ def test_a_suite_is_one_processs(tmp_path: Path) -> None:
 
 @pytest.mark.timing
 def test_a_budget_that_is_too_short_is_said(tmp_path: Path) -> None:
-    shutil.copytree(EXAMPLES / "softmax", tmp_path / "target")
+    copied(tmp_path / "target")
     words = ["campaign", "suite", str(tmp_path / "target"), "--output", str(tmp_path / "suite")]
     ran = CliRunner().invoke(cli, [*words, "--budget-s", "1", "--json"])
     (found,) = json.loads(ran.stdout)["rows"]
@@ -85,7 +92,7 @@ def test_a_budget_that_is_too_short_is_said(tmp_path: Path) -> None:
 @pytest.mark.timing
 def test_a_repeat_is_no_other_problems_campaign(tmp_path: Path) -> None:
     for name in ("a", "a-2"):
-        shutil.copytree(EXAMPLES / "softmax", tmp_path / "targets" / name)
+        copied(tmp_path / "targets" / name)
         (tmp_path / "targets" / name / "kernel.c").unlink()
     output = tmp_path / "suite"
     words = ["campaign", "suite", str(tmp_path / "targets"), "--output", str(output), "--json"]
@@ -97,8 +104,8 @@ def test_a_repeat_is_no_other_problems_campaign(tmp_path: Path) -> None:
 @pytest.mark.timing
 def test_a_suite_runs_and_goes_on(tmp_path: Path) -> None:
     place, output = tmp_path / "targets", tmp_path / "a suite"
-    shutil.copytree(EXAMPLES / "softmax", place / "good")
-    shutil.copytree(EXAMPLES / "softmax", place / "broken")
+    copied(place / "good")
+    copied(place / "broken")
     (place / "broken" / "kernel.c").unlink(missing_ok=True)
     for source in (place / "broken").glob("*.c"):
         source.unlink()
@@ -121,7 +128,7 @@ def test_a_suite_runs_and_goes_on(tmp_path: Path) -> None:
 
 
 def test_nothing_to_run_is_said(tmp_path: Path) -> None:
-    shutil.copytree(EXAMPLES / "softmax", tmp_path / "targets" / "softmax")
+    copied(tmp_path / "targets" / "softmax")
     for place, said in (
         (tmp_path, "holds no folder"),
         (tmp_path / "nowhere", "isn't there"),
