@@ -28,6 +28,7 @@ from roofsmith.cli.arrangement import FORMER, SHOWN
 from roofsmith.cli.root import cli
 from roofsmith.domain.answer import Answer
 from roofsmith.domain.command import CommandSection, ProfileCommand
+from roofsmith.domain.dialects import DIALECTS
 from roofsmith.domain.target import Target
 from roofsmith.domain.workload import Workload
 from roofsmith.knowledge.library import Library
@@ -43,7 +44,7 @@ README = DOCS.parent / "README.md"
 WIKI_INDEX = DOCS.parent / "src" / "roofsmith" / "specs" / "pages" / "README.md"
 _GENERATED = "<!-- Written by `make docs`; edits are lost. -->\n\n"
 
-_LANGUAGES = {
+_LANGUAGES = {name: dialect.label for name, dialect in DIALECTS.items()} | {
     "c": "C",
     "cpp": "C++",
     "cuda": "CUDA",

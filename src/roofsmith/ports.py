@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Generic, Literal, Protocol, TypeAlias, TypeVar
 
 from roofsmith.domain.comparison import Judgement
-from roofsmith.domain.ending import Asked
+from roofsmith.domain.ending import Wishes
 
 if TYPE_CHECKING:  # NumPy and the nouns take a tenth of a second each, which not all commands have
     import numpy as np
@@ -682,7 +682,7 @@ class CampaignFiles(Protocol):
         """
         ...
 
-    def asked(self) -> Asked:
+    def asked(self) -> Wishes:
         """What somebody asked of the campaign since the last call."""
         ...
 

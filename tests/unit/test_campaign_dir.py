@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from campaign_builder import softmax_campaign
 
-from roofsmith.domain.ending import Asked
+from roofsmith.domain.ending import Wishes
 from roofsmith.errors import CampaignBusyError, StorageError, UsageError
 from roofsmith.report.campaign_files import render_campaign
 from roofsmith.store import campaign_dir
@@ -339,14 +339,14 @@ def test_what_is_asked_of_a_campaign_is_told_once_and_only_to_the_process_it_was
 ) -> None:
     with CampaignDirectory.create(root) as files:
         start_records(root)
-        assert files.asked() == Asked()
-        ask(root, Asked(stop=True))
+        assert files.asked() == Wishes()
+        ask(root, Wishes(stop=True))
         assert asked(root).stop
         assert files.asked().stop
         (root / ASKED).write_text("anything")
-        assert files.asked() == Asked()
-        ask(root, Asked(stop=True))
+        assert files.asked() == Wishes()
+        ask(root, Wishes(stop=True))
         with CampaignDirectory.beside(root):
             assert asked(root).stop
     with CampaignDirectory.open(root) as files:
-        assert files.asked() == Asked()
+        assert files.asked() == Wishes()

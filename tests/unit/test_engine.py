@@ -15,7 +15,7 @@ from roofsmith.domain.artifact import Artifact
 from roofsmith.domain.campaign import Baseline, Campaign, Profiled, Round, Started, Stopped
 from roofsmith.domain.command import CommandSpec
 from roofsmith.domain.comparison import Judgement
-from roofsmith.domain.ending import Asked
+from roofsmith.domain.ending import Wishes
 from roofsmith.domain.kernel import BuildSpec, Built, Candidate, Signature, SourceFile
 from roofsmith.domain.outcome import BuildFailed, Crashed, Incorrect, Unstable
 from roofsmith.domain.proposal import Proposal
@@ -580,7 +580,7 @@ def test_resuming_after_ctrl_c_goes_on() -> None:
 
 def test_who_asks_for_its_end_gets_a_measured_one_after_the_round_and_may_go_on() -> None:
     here = world(0.5e-3, 0.4e-3)
-    here.files.wishes = [Asked(), Asked(stop=True)]
+    here.files.wishes = [Wishes(), Wishes(stop=True)]
     first = run(here)
     assert kinds(first) == ["kept"]
     assert stopped(first).code == "interrupted"
@@ -591,7 +591,7 @@ def test_who_asks_for_its_end_gets_a_measured_one_after_the_round_and_may_go_on(
 
 def test_other_limits_hold_from_the_next_round_on_and_are_recorded() -> None:
     here = world(0.5e-3, 0.4e-3, 0.3e-3, target=fake_target(stop=StopPolicy(max_iterations=1)))
-    here.files.wishes = [Asked(), Asked(limits=StopPolicy(max_iterations=2))]
+    here.files.wishes = [Wishes(), Wishes(limits=StopPolicy(max_iterations=2))]
     campaign = run(here)
     assert kinds(campaign) == ["kept", "kept"]
     assert stopped(campaign).code == "max_iterations"
@@ -606,7 +606,7 @@ def test_by_hand_its_end_is_asked_for_as_well() -> None:
     engine.open()
     idea = fake_idea(here.target, "by hand")
     here.kernels.add(idea.candidate, time_s=0.5e-3)
-    here.files.wishes = [Asked(stop=True)]
+    here.files.wishes = [Wishes(stop=True)]
     engine.submit(idea, by_hand=True)
     assert stopped(engine.campaign).code == "interrupted"
 

@@ -25,7 +25,7 @@ class EndCheck(Value):
     """In a sentence, with its figures."""
 
 
-class Asked(Value):
+class Wishes(Value):
     """What somebody wants of a campaign that runs; it is looked at before every round."""
 
     stop: bool = False

@@ -19,7 +19,7 @@ from types import TracebackType
 from pydantic import ValidationError
 
 from roofsmith.campaign_socket import FOLDER, closed
-from roofsmith.domain.ending import Asked
+from roofsmith.domain.ending import Wishes
 from roofsmith.errors import CampaignBusyError, StorageError, UsageError
 from roofsmith.scratch import exists
 from roofsmith.store.files import storage_errors, write_file
@@ -164,7 +164,7 @@ class CampaignDirectory:
         """Masks that somebody set or took away in a memory note, by round."""
         return flags_by_hand(self._directory)
 
-    def asked(self) -> Asked:
+    def asked(self) -> Wishes:
         """What somebody asked of the process that works here; it is told once."""
         found = asked(self._directory)
         with suppress(OSError):
@@ -218,15 +218,15 @@ class CampaignDirectory:
                 return None
 
 
-def asked(directory: Path) -> Asked:
+def asked(directory: Path) -> Wishes:
     """What a campaign's process was asked for and hasn't heeded yet."""
     try:
-        return Asked.model_validate_json((directory / ASKED).read_bytes())
+        return Wishes.model_validate_json((directory / ASKED).read_bytes())
     except (OSError, ValidationError):  # nothing, or nothing that anybody can read
-        return Asked()
+        return Wishes()
 
 
-def ask(directory: Path, wanted: Asked) -> None:
+def ask(directory: Path, wanted: Wishes) -> None:
     """Ask it of the process that works in a campaign's directory, in place of what was before.
 
     Raises:

@@ -12,7 +12,7 @@ from typing import cast
 
 from roofsmith.domain.campaign import Campaign, Event, Round
 from roofsmith.domain.device import Environment
-from roofsmith.domain.ending import Asked
+from roofsmith.domain.ending import Wishes
 from roofsmith.domain.facts import BandwidthCeiling, Citation, ComputeCeiling, Fact, FactSheet
 from roofsmith.domain.held_out import HeldOut
 from roofsmith.domain.kernel import Candidate, SourceFile
@@ -235,7 +235,7 @@ class _DyingFiles:
     def flags_by_hand(self) -> Mapping[int, bool]:
         return self.inner.flags_by_hand()
 
-    def asked(self) -> Asked:
+    def asked(self) -> Wishes:
         return self.inner.asked()
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from roofsmith.domain.campaign import Event, Resumed, Stopped
 from roofsmith.domain.device import Device, Environment
-from roofsmith.domain.ending import Asked
+from roofsmith.domain.ending import Wishes
 from roofsmith.domain.kernel import BuildSpec, Candidate, SourceFile
 from roofsmith.domain.tip import Tip
 from roofsmith.domain.values import content_id
@@ -74,7 +74,7 @@ class MemoryFiles:
 
     def __init__(self) -> None:
         self.files: MutableMapping[str, str] = {}
-        self.wishes: list[Asked] = []
+        self.wishes: list[Wishes] = []
         """What is asked from round to round, in order."""
 
     def write(self, files: Mapping[str, str]) -> None:
@@ -85,8 +85,8 @@ class MemoryFiles:
     def flags_by_hand(self) -> Mapping[int, bool]:
         return flags({path: text.encode() for path, text in self.files.items()})
 
-    def asked(self) -> Asked:
-        return self.wishes.pop(0) if self.wishes else Asked()
+    def asked(self) -> Wishes:
+        return self.wishes.pop(0) if self.wishes else Wishes()
 
 
 class LedgerConformance:
