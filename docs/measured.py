@@ -15,6 +15,7 @@ from statistics import median
 from typing import Any
 
 from roofsmith.judge.version import judge_version
+from roofsmith.selftest.samples import CorpusLanguage, samples
 
 RESULTS = Path(__file__).resolve().parent.parent / "benchmarks" / "results"
 sys.path.append(str(RESULTS.parent))  # scripts that are no package
@@ -288,21 +289,23 @@ def _selftest(records: Records) -> Iterator[str]:
             "", "where", "attacks rejected", "of these for the right reason", "harmless",
             "the naive harness believed", "honest kernels let through",
         )  # fmt: skip
-        yield _table(head, [_corpus(LANGUAGES[n], s) for n, s in record["sections"].items()])
+        yield _table(head, [_corpus(n, s) for n, s in record["sections"].items()])
 
 
-def _corpus(language: str, section: Record) -> tuple[str, ...]:
+def _corpus(language: CorpusLanguage, section: Record) -> tuple[str, ...]:
     attacks = [found for found in section["findings"] if found["is_attack"]]
     honest = [found for found in section["findings"] if not found["is_attack"]]
+    known = {one.id for one in samples((language,)) if not one.is_attack}
+    left = len(known - {found["id"] for found in honest})
     rejected = [found for found in attacks if _is_rejected(found)]
     return (
-        language,
+        LANGUAGES[language],
         _where(section),
         _count(attacks, _is_rejected),
         _count(rejected, lambda found: found["right_reason"]),
         _count(attacks, lambda found: found["right"] and not _is_rejected(found)),
         _deceived(attacks),
-        _count(honest, _is_right),
+        _count(honest, _is_right) + (f"; {left} not asked" if left else ""),
     )
 
 

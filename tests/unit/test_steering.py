@@ -15,7 +15,7 @@ from roofsmith.domain.options import SessionLimits
 from roofsmith.domain.standing import limits_in_force
 from roofsmith.errors import UsageError
 from roofsmith.machine.lock_files import lock_name
-from roofsmith.machine.seats import Seat, GpuPlace, turn_of
+from roofsmith.machine.seats import QueuePlace, Seat, turn_of
 from roofsmith.web.serving import TOKEN
 
 
@@ -105,7 +105,7 @@ def test_who_looks_on_sees_the_line_for_a_gpu_and_touches_nothing(tmp_path: Path
     from roofsmith.testing.clock import FakeClock
 
     leases, pid = FileLeases(FakeClock(), "roofsmith optimize", tmp_path), os.getpid()
-    assert turn_of("GPU-1", pid, tmp_path) == GpuPlace(holder="", is_its=False, place=None)
+    assert turn_of("GPU-1", pid, tmp_path) == QueuePlace(holder="", is_its=False, place=None)
     taken = leases.take("GPU-1")
     assert isinstance(taken, FileLease)
     found = turn_of("GPU-1", pid, tmp_path)
@@ -121,4 +121,4 @@ def test_who_looks_on_sees_the_line_for_a_gpu_and_touches_nothing(tmp_path: Path
     assert dead.exists()
     seat.close()
     taken.release()
-    assert turn_of("GPU-1", pid, tmp_path) == GpuPlace(holder="", is_its=False, place=None)
+    assert turn_of("GPU-1", pid, tmp_path) == QueuePlace(holder="", is_its=False, place=None)

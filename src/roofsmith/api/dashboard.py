@@ -50,7 +50,7 @@ from roofsmith.domain.dashboard import (
 from roofsmith.domain.experiment import UNKNOWN_FAMILY
 from roofsmith.domain.standing import limits_in_force
 from roofsmith.errors import LedgerError, RoofsmithError, UnknownNameError, UsageError
-from roofsmith.machine.seats import GpuPlace, turn_of
+from roofsmith.machine.seats import QueuePlace, turn_of
 from roofsmith.report.counters import counter_rows
 from roofsmith.report.diagnoses import LEVELS, diagnosis_page
 from roofsmith.report.diffs import candidate_diff
@@ -346,7 +346,7 @@ class Dashboard:
             self._held = time.monotonic(), held
         return None if place.is_suite else held.get(place.directory.resolve())
 
-    def _live(self, place: _Place) -> tuple[str, GpuPlace | None]:
+    def _live(self, place: _Place) -> tuple[str, QueuePlace | None]:
         """What was asked of it, and its turn on a GPU; what can't be read is said elsewhere."""
         process, gpu = self._working(place), ""
         if process is None:
@@ -523,7 +523,7 @@ def _trend(campaign: Campaign) -> tuple[float, ...]:
 
 def _now(
     campaign: Campaign, row: CampaignRow, place: _Place, process: Working | None,
-    live: tuple[str, GpuPlace | None],
+    live: tuple[str, QueuePlace | None],
 ) -> Now:  # fmt: skip
     planned = campaign.planned
     idea = planned.proposal.hypothesis if planned is not None else None

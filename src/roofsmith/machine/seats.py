@@ -99,7 +99,7 @@ def seated(lock: Path, but: Collection[Path]) -> tuple[Seated, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class GpuPlace:
+class QueuePlace:
     """Where a process is in the line for a GPU, as far as its files say."""
 
     holder: str
@@ -110,14 +110,14 @@ class GpuPlace:
     """Among those who wait, from 1; None: it doesn't wait."""
 
 
-def turn_of(uuid: str, pid: int, folder: Path | None = None) -> GpuPlace:
+def turn_of(uuid: str, pid: int, folder: Path | None = None) -> QueuePlace:
     """Of a process, for whoever only looks: nothing is locked, nothing of the dead's cleared."""
     lock = (folder or usual_folder()) / lock_name(uuid)
     found = [_read(path, _looked(path)) for path in lock.parent.glob(f"{lock.name}.*")]
     alive = [one for one in found if one is not None and one.waits and one.pid is not None]
     line = [one.pid for one in sorted(alive, key=lambda one: (one.waits_since_s, one.file))]
     holder = told(_looked(lock))
-    return GpuPlace(
+    return QueuePlace(
         holder="" if holder == UNNAMED else holder, is_its=holder.startswith(f"pid {pid} ("),
         place=line.index(pid) + 1 if pid in line else None,
     )  # fmt: skip
