@@ -153,13 +153,10 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
-@pytest.fixture(scope="session", autouse=True)
+@pytest.fixture(scope="session")
 def cache(shared: Path) -> Path:
-    """`ROOFSMITH_CACHE` of tests that choose none: ceilings are measured once in a run, and nothing
-    is left in the user's own."""
-    place = shared / "cache"
-    os.environ["ROOFSMITH_CACHE"] = str(place)
-    return place
+    """For `ROOFSMITH_CACHE`, so that ceilings are measured once in a run."""
+    return shared / "cache"
 
 
 @pytest.fixture(scope="session")
