@@ -6,6 +6,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from gpu_bench import environment_or_skip
 from test_campaign_on_device import roofsmith
 
 pytestmark = pytest.mark.device
@@ -25,6 +26,7 @@ EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 def test_an_example_is_a_baseline(
     example: str, package: str, tmp_path: Path, shared_cache: Path
 ) -> None:
+    environment_or_skip()
     if find_spec(package) is None:
         pytest.skip(f"{package} is not installed")
     campaign, target = tmp_path / "campaign", EXAMPLES / example / "target.yaml"

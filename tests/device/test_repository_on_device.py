@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from gpu_bench import environment_or_skip
 from test_campaign_on_device import roofsmith
 
 pytestmark = pytest.mark.device
@@ -58,6 +59,7 @@ def by_warps(text: str) -> str:
 def test_a_change_is_kept_by_the_profiler_and_every_kernel_has_a_row(
     tmp_path: Path, shared_cache: Path
 ) -> None:
+    environment_or_skip()
     repository, campaign = tmp_path / "layers", tmp_path / "campaign"
     shutil.copytree(LAYERS, repository)
     (repository / "prof").mkdir()

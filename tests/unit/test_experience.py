@@ -160,10 +160,14 @@ def test_a_schema_from_the_future_is_refused(database: Database) -> None:
 WRITER = """
 import sys
 from roofsmith.domain.experiment import Experiment
+from roofsmith.errors import StorageError
 from roofsmith.experience.database import Database
 url, name = sys.argv[1:]
 for number in range(10_000):
-    Database(url).add([Experiment(id=f"{name}-{number}", notes=("x" * 500,))])
+    try:
+        Database(url).add([Experiment(id=f"{name}-{number}", notes=("x" * 500,))])
+    except StorageError:  # on a slow disk, the others had the lock longer than it waits
+        continue
     print(number, flush=True)
 """
 
