@@ -83,7 +83,7 @@ def held(dtype: str) -> Any:
 def rounded(array: Array, dtype: str) -> Array:
     """An array of that dtype; bfloat16 keeps the upper 16 bits, rounded to even."""
     if dtype != "bfloat16":
-        return np.asarray(array).astype(held(dtype))
+        return np.asarray(array).astype(held(dtype), copy=False)
     bits = np.ascontiguousarray(array, dtype=np.float32).view(np.uint32)
     kept = (bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))) & np.uint32(
         0xFFFF0000
@@ -111,6 +111,8 @@ def _value(
         case g.Elementwise():
             return rounded(_applied(node, [values[arg] for arg in node.args]), node.dtype)
         case g.View():
+            if (plain := _plain_view(node, values[node.arg], shape, dims)) is not None:
+                return plain
             axes = np.ix_(*(np.arange(size) for size in shape)) if shape else ()
             index = [
                 part.offset.at(dims)
@@ -140,7 +142,8 @@ def _value(
             )
         case g.Contract():
             spec = f"{node.left_axes},{node.right_axes}->{node.result_axes}"
-            return rounded(np.einsum(spec, values[node.left], values[node.right]), node.dtype)
+            product = np.einsum(spec, values[node.left], values[node.right], optimize=True)
+            return rounded(product, node.dtype)
         case g.Gather():
             return np.broadcast_to(
                 values[node.arg][tuple(values[index] for index in node.indices)], shape
@@ -155,6 +158,31 @@ def _value(
             return _sorted(node, values[node.arg])
         case _:
             raise NotImplementedError(f"{node} isn't known")
+
+
+def _plain_view(
+    node: g.View, array: Array, shape: tuple[int, ...], dims: Mapping[str, int]
+) -> Array | None:
+    """A view whose axes each go along one of the array's, or along none: without a copy."""
+    index: list[int | slice] = []
+    along: list[int] = []
+    for part in node.index:
+        offset, steps = part.offset.at(dims), [step.at(dims) for step in part.strides]
+        used = [axis for axis, step in enumerate(steps) if step and shape[axis] > 1]
+        if len(used) > 1 or (used and steps[used[0]] < 0):
+            return None
+        if not used:
+            index.append(offset)
+            continue
+        along += used
+        step = steps[used[0]]
+        index.append(slice(offset, offset + step * (shape[used[0]] - 1) + 1, step))
+    if len({*along}) < len(along) or not np.all(shape):
+        return None
+    moved = array[tuple(index)].transpose(np.argsort(along))
+    return np.broadcast_to(
+        moved.reshape([shape[axis] if axis in along else 1 for axis in range(len(shape))]), shape
+    )
 
 
 def _applied(node: g.Elementwise, args: list[Array]) -> Array:

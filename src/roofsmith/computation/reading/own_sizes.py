@@ -20,7 +20,8 @@ from roofsmith.computation.sizes import Size, elements
 
 Dims = Mapping[str, int]
 GIVEN_BYTES = 256 * 1024**2
-"""Of all arrays that a reference is given, at most. Chosen."""
+"""Of all arrays that a reference is given, at most, but those of one size at every workload: such
+weights were drawn for every reading before. Chosen."""
 LARGEST_BYTES = 1024**3
 """Of an array that it makes. Chosen."""
 OPERATIONS, PRODUCTS = 2e9, 1e11
@@ -45,17 +46,22 @@ def extremes(workloads: Sequence[Dims]) -> list[Dims]:
     return found
 
 
-def affordable(graph: Graph, dims: Dims, *, runs: bool) -> bool:
+def affordable(
+    graph: Graph, dims: Dims, *, runs: bool, fixed: Collection[str] = frozenset()
+) -> bool:
     """Whether a reference that computes this can be read there.
 
     Args:
         graph: what it does at other workloads.
         dims: of the workload, and whole numbers that the reference is given.
         runs: whether it is run for it, as with NumPy.
+        fixed: dims that are the same wherever it was read.
     """
     sizes = [elements(node.shape).at(dims) * ITEM_BYTES[node.dtype] for node in graph.nodes]
     given = [at for at, node in enumerate(graph.nodes) if isinstance(node, Input)]
-    if sum(sizes[at] for at in {*given, *graph.outputs.values()}) > GIVEN_BYTES:
+    drawn = [at for at in {*given, *graph.outputs.values()}
+             if elements(graph[at].shape).dims - {*fixed}]  # fmt: skip
+    if sum(sizes[at] for at in drawn) > GIVEN_BYTES:
         return False
     if not runs:
         return True

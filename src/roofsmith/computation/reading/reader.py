@@ -211,7 +211,7 @@ class ReferenceReader:
         numbers = own_sizes.literals(self._subject.path)
         dims: Dims = own
         runs = not self._subject.is_torch
-        while not own_sizes.affordable(graph, {**dims, **self.ints}, runs=runs):
+        while not own_sizes.affordable(graph, {**dims, **self.ints}, runs=runs, fixed=alone.keys()):
             if (smaller := own_sizes.halved(own, dims, numbers, alone)) is None:
                 raise Unreadable("it is too large to be tried")
             dims = smaller

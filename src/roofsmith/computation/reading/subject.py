@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import inspect
 import math
 import sys
 import types
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -73,7 +74,7 @@ class RunReference:
     def draw(self, dims: Mapping[str, int], seed: int = 0) -> DrawnArguments:
         if self._setup is None:
             return DrawnArguments(self._plain(dims, seed), None)
-        with self._on_host():
+        with self._on_host(draws=True):
             made = self._setup(**dims, seed=seed)
         if not isinstance(made, dict) or not isinstance(made.get("inputs"), dict):
             raise Unreadable('setup must return {"inputs": {name: array or int}, "outputs": [...]}')
@@ -125,13 +126,16 @@ class RunReference:
             for one in seen[1:] for key, array in seen[0].items()
         )  # fmt: skip
 
-    def _on_host(self) -> Any:
+    @contextlib.contextmanager
+    def _on_host(self, *, draws: bool = False) -> Iterator[None]:
         """A device that isn't here is the host's memory."""
         if "torch" not in sys.modules:
-            return _Nothing()
-        from roofsmith.computation.reading.torch_devices import HostTensors
+            yield
+            return
+        from roofsmith.computation.reading.torch_devices import HostTensors, quick_draws
 
-        return HostTensors()
+        with HostTensors(), quick_draws() if draws else contextlib.nullcontext():
+            yield
 
     def _plain(self, dims: Mapping[str, int], seed: int) -> dict[str, Any]:
         rng = np.random.default_rng(seed)
@@ -154,11 +158,6 @@ class RunReference:
             values = {k: torch.from_numpy(v) if isinstance(v, np.ndarray) else v
                       for k, v in values.items()}  # fmt: skip
         return values
-
-
-class _Nothing:
-    def __enter__(self) -> None: ...
-    def __exit__(self, *_: object) -> None: ...
 
 
 def is_array(value: Any) -> bool:

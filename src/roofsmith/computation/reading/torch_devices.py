@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
+from unittest.mock import patch
 
 import torch
 from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
 HALVES = (torch.float16, torch.bfloat16)
+DRAWN = 2**20 + 7
+"""Random numbers of a large array, which come again and again. Chosen: no multiple of a row, and
+drawn within milliseconds, where 8192 x 8192 weights take a second for each of a dozen draws."""
 
 
 class HostTensors(TorchFunctionMode):  # type: ignore[misc]
@@ -44,6 +50,39 @@ class HostTensors(TorchFunctionMode):  # type: ignore[misc]
         if function is functional.scaled_dot_product_attention:
             return attention(*args, **options)
         return function(*args, **options)
+
+
+@contextmanager
+def quick_draws() -> Iterator[None]:
+    """Large arrays of random numbers hold a few, repeated: what is read doesn't hang on them."""
+
+    def repeated(draw: Callable[..., Any]) -> Callable[..., Any]:
+        def drawn(tensor: torch.Tensor, *args: Any, **options: Any) -> torch.Tensor:
+            if tensor.numel() <= 2 * DRAWN or not tensor.is_contiguous():
+                return draw(tensor, *args, **options)
+            flat, block = tensor.data.view(-1), draw(tensor.data.new_empty(DRAWN), *args, **options)
+            whole = flat.numel() // DRAWN * DRAWN
+            flat[:whole].view(-1, DRAWN).copy_(block)
+            flat[whole:].copy_(block[: flat.numel() - whole])
+            return tensor
+
+        return drawn
+
+    def filled(name: str) -> Callable[..., Any]:
+        def made(*size: Any, generator: Any = None, **options: Any) -> torch.Tensor:
+            needs = options.pop("requires_grad", False)
+            empty = torch.empty(*size, **options)
+            return getattr(empty, name)(generator=generator).requires_grad_(needs)
+
+        return made
+
+    with (
+        patch.object(torch.Tensor, "uniform_", repeated(torch.Tensor.uniform_)),
+        patch.object(torch.Tensor, "normal_", repeated(torch.Tensor.normal_)),
+        patch.object(torch, "rand", filled("uniform_")),
+        patch.object(torch, "randn", filled("normal_")),
+    ):
+        yield
 
 
 def _into(out: Any, result: Any) -> Any:

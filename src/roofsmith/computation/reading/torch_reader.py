@@ -86,7 +86,7 @@ def read_torch(
             module.reference(**as_arguments(ordered))
         return list(arguments.values())
 
-    tensors = [values[name].detach().clone() for name in names]
+    tensors = [torch.empty_like(values[name].detach()) for name in names]
     trace = make_fx(
         functionalize(called, remove="mutations_and_views"), decomposition_table=TABLE,
         tracing_mode="fake", _allow_non_fake_inputs=True,

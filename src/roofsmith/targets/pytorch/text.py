@@ -25,7 +25,7 @@ _SPREAD = '''
 def spread(value):
     """A weight; one that is the same number throughout is moved by a tenth: nobody would notice a
     kernel that leaves out a bias of zeros."""
-    if not value.is_floating_point() or (value != value.reshape(-1)[:1]).any():
+    if not value.is_floating_point() or value.numel() == 0 or value.min() != value.max():
         return value
     zero = 0.1 * torch.randn_like(value) if not value.any() else 0
     return value * (0.9 + 0.2 * torch.rand_like(value)) + zero
