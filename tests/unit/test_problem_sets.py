@@ -92,6 +92,9 @@ def test_shapes_that_take_most_time_are_judged_on(tmp_path: Path) -> None:
     found = only("atrex-bench", tmp_path)
     assert found.weights == ()
     assert "18" in found.notes[0]
+    for other in ([1], {"3": None}, {"3": {"call_count": 1, "production_performance": 0.1}}):
+        (tmp_path / "gate" / "metadata.json").write_text(json.dumps({"shapes": other}))
+        assert only("atrex-bench", tmp_path).weights == ()
 
 
 def test_a_task_of_commands_becomes_a_repository_s_target(tmp_path: Path) -> None:
