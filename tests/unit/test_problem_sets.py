@@ -265,6 +265,14 @@ def test_a_broken_problem_is_a_row(form: str, name: str, text: str, tmp_path: Pa
     assert refused(form, tmp_path)
 
 
+def test_why_a_problem_is_refused_is_a_sentence(tmp_path: Path) -> None:
+    """Without an object's address, nor all that the set says."""
+    infinite = {**GIVEN, "inputs": {"eps": {"type": "scalar", "value": float("inf")}}}
+    assert "ast." not in refused("sol-execbench", definition(tmp_path, infinite))
+    axes = {"B": {"type": "var"}, "D": {"type": "expr", "expression": "B*" * 20_000 + "1"}}
+    assert len(refused("sol-execbench", definition(tmp_path, GIVEN, axes=axes))) < 2000
+
+
 def test_tensors_are_made_where_it_runs() -> None:
     text = 'x = torch.rand(4, device="cuda:0").cuda()  # on cuda\ny = torch.cuda.is_available()\n'
     assert hosted(text) == (
