@@ -18,7 +18,7 @@ from campaign_builder import softmax_campaign
 from roofsmith.domain.ending import Wishes
 from roofsmith.errors import CampaignBusyError, StorageError, UsageError
 from roofsmith.report.campaign_files import render_campaign
-from roofsmith.store import campaign_dir
+from roofsmith.store import campaign_dir, files
 from roofsmith.store.campaign_dir import ASKED, CampaignDirectory, ask, asked
 from roofsmith.store.ledger import JsonlLedger
 from roofsmith.testing.store import example_events
@@ -350,3 +350,30 @@ def test_what_is_asked_of_a_campaign_is_told_once_and_only_to_the_process_it_was
             assert asked(root).stop
     with CampaignDirectory.open(root) as files:
         assert files.asked() == Wishes()
+
+
+def test_two_threads_may_ask_at_once(
+    campaign: CampaignDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As two clicks on a page do: neither takes the other's half-written file."""
+    failed: list[StorageError] = []
+    both, write_all = threading.Barrier(2, timeout=20), files.write_all
+
+    def slow(descriptor: int, data: bytes) -> None:
+        write_all(descriptor, data)
+        both.wait()
+
+    def click() -> None:
+        try:
+            ask(campaign.directory, Wishes(stop=True))
+        except StorageError as error:
+            failed.append(error)
+
+    monkeypatch.setattr(files, "write_all", slow)
+    clicks = [threading.Thread(target=click) for _ in range(2)]
+    for one in clicks:
+        one.start()
+    for one in clicks:
+        one.join()
+    assert not failed
+    assert campaign.asked() == Wishes(stop=True)

@@ -92,6 +92,9 @@ def test_shapes_that_take_most_time_are_judged_on(tmp_path: Path) -> None:
     found = only("atrex-bench", tmp_path)
     assert found.weights == ()
     assert "18" in found.notes[0]
+    for other in ([1], {"3": None}, {"3": {"call_count": 1, "production_performance": 0.1}}):
+        (tmp_path / "gate" / "metadata.json").write_text(json.dumps({"shapes": other}))
+        assert only("atrex-bench", tmp_path).weights == ()
 
 
 def test_a_task_of_commands_becomes_a_repository_s_target(tmp_path: Path) -> None:
@@ -260,6 +263,14 @@ def test_a_broken_problem_is_a_row(form: str, name: str, text: str, tmp_path: Pa
     if form == "gpu-mode":
         (tmp_path / "reference.py").write_text(reference)
     assert refused(form, tmp_path)
+
+
+def test_why_a_problem_is_refused_is_a_sentence(tmp_path: Path) -> None:
+    """Without an object's address, nor all that the set says."""
+    infinite = {**GIVEN, "inputs": {"eps": {"type": "scalar", "value": float("inf")}}}
+    assert "ast." not in refused("sol-execbench", definition(tmp_path, infinite))
+    axes = {"B": {"type": "var"}, "D": {"type": "expr", "expression": "B*" * 20_000 + "1"}}
+    assert len(refused("sol-execbench", definition(tmp_path, GIVEN, axes=axes))) < 2000
 
 
 def test_tensors_are_made_where_it_runs() -> None:

@@ -181,6 +181,28 @@ def test_the_reference_gives_what_the_file_gives(name: str, tmp_path: Path) -> N
         assert inputs[one].isfinite().all()
 
 
+def test_arrays_may_be_called_as_the_reference_calls_its_own(tmp_path: Path) -> None:
+    """`weights` would be a parameter twice, `model` the file, `value` what a loop came to."""
+    text = MODULE.replace("x)", "weights, model, value)").format(
+        made="self.norm = nn.BatchNorm1d(8)",
+        returned="return {'values': self.norm(value) + weights, 'result': model * 2}",
+    )
+    given = "\ndef get_inputs():\n    return [torch.randn(16, 8), torch.randn(16, 8), "
+    program = read_text(tmp_path, f"{text}{given}torch.randn(16, 8)]\n")
+    sys.path[:0] = [str(tmp_path)]
+    exec(reference_text(program, "torch", "model.py"), made := {})  # type: ignore[var-annotated]
+    inputs = made["setup"](**program.workloads[0])["inputs"]
+    _, model, value, *_ = inputs.values()
+    with torch.no_grad():
+        made["reference"](**inputs)
+    values, result = (inputs[one.name] for one in program.results)
+    assert torch.equal(result, model * 2)
+    weights = next(iter(inputs.values()))
+    scale, shift = (inputs[one.name] for one in program.weights)
+    normed = (value - value.mean(0)) / (value.var(0, unbiased=False) + 1e-5).sqrt()
+    assert torch.allclose(values, normed * scale + shift + weights, atol=1e-5)
+
+
 FUNCTION = "import torch\n\n\ndef f(x):\n    {body}\n"
 
 

@@ -158,6 +158,18 @@ def test_the_kept_kernel_is_put_into_the_users_files(here: Path) -> None:
 
 
 @needs_git
+def test_a_kernel_that_is_a_link_stays_one(here: Path) -> None:
+    kernel = here / "home" / read_campaign(here / "run").incumbent.kernel.path
+    real = kernel.rename(here / "home" / "real.c")
+    kernel.symlink_to(real.name)
+    git(here / "home", "add", "-A")
+    git(here / "home", "commit", "-qm", "link")
+    assert apply()[0] == 0
+    assert kernel.is_symlink()
+    assert real.read_text() == read_campaign(here / "run").incumbent.kernel.text
+
+
+@needs_git
 def test_a_target_file_is_left_alone_and_what_it_lacks_is_said(here: Path) -> None:
     """Flags that a round chose: without them, the next campaign begins with another kernel."""
     place = (here / "run" / LINEAGE).read_text()

@@ -11,11 +11,16 @@ from steered import steered
 from test_web import Site, serving
 
 from roofsmith import api
+from roofsmith.api import steering
+from roofsmith.domain.campaign import Campaign
+from roofsmith.domain.ending import Wishes
 from roofsmith.domain.options import SessionLimits
 from roofsmith.domain.standing import limits_in_force
+from roofsmith.domain.target import StopPolicy
 from roofsmith.errors import UsageError
 from roofsmith.machine.lock_files import lock_name
 from roofsmith.machine.seats import QueuePlace, Seat, turn_of
+from roofsmith.store.campaign_dir import CampaignDirectory, ask
 from roofsmith.web.serving import TOKEN
 
 
@@ -53,6 +58,46 @@ def test_one_that_is_stopped_now_says_so_and_loses_nothing_but_its_round(tmp_pat
     assert campaign.stopped is not None
     assert (len(campaign.rounds), campaign.stopped.code) == (1, "interrupted")
     assert "SIGTERM" in campaign.stopped.detail
+
+
+def test_what_is_asked_meanwhile_is_not_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stop while other limits are worked out, and one while the process reads what was asked."""
+    with steered(tmp_path / "run") as run:
+
+        def slow(directory: Path) -> Campaign:
+            api.stop(directory)
+            return api.read_campaign(directory)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(steering, "read_campaign", slow)
+            api.limit(run.directory, SessionLimits(max_iterations=8))
+        run.let_on()
+        assert not run.is_asking()
+    assert limits_in_force(api.read_campaign(run.directory)).max_iterations == 8
+    with CampaignDirectory.open(run.directory) as files:
+        ask(run.directory, Wishes(limits=StopPolicy(max_iterations=9)))
+        read = Wishes.model_validate_json
+
+        def interrupted(text: bytes) -> Wishes:
+            ask(run.directory, Wishes(stop=True))
+            return read(text)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(Wishes, "model_validate_json", interrupted)
+            assert files.asked().limits == StopPolicy(max_iterations=9)
+        assert files.asked() == Wishes(stop=True)
+        assert files.asked() == Wishes()
+
+
+def test_where_no_campaign_is_nobody_is_told_to_resume_one(tmp_path: Path) -> None:
+    (tmp_path / "suite.json").write_text("{}")
+    with pytest.raises(UsageError, match="holds no campaign") as refused:
+        api.stop(tmp_path)
+    assert "it holds a suite" in str(refused.value.hint)
+    with pytest.raises(UsageError, match="is not a directory"):
+        api.limit(tmp_path / "nowhere", SessionLimits(max_iterations=8))
 
 
 def post(site: Site, path: str, body: object, **headers: str) -> tuple[int, str]:

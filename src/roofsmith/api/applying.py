@@ -44,7 +44,7 @@ def apply_campaign(directory: Path, to: Path | None = None) -> Applied:
     campaign = read_campaign(directory)
     home = taken_home(campaign)
     if home is None:
-        raise UsageError("nothing was kept: your files are the best that there is")
+        raise UsageError("nothing was kept: your files stay as they are")
     root = to or _root(directory, campaign)
     target = campaign.started.target
     held = {source.path: source.text for source in written_back(campaign.incumbent).sources}
@@ -67,7 +67,7 @@ def apply_campaign(directory: Path, to: Path | None = None) -> Applied:
     for path, file in changed.items():
         with storage_errors("write", file):
             mode = file.stat().st_mode & 0o777 if file.exists() else 0o644
-            write_over(file, held[path].encode())
+            write_over(file.resolve(), held[path].encode())  # a link stays one
             file.chmod(mode)
     return applied
 

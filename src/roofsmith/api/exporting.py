@@ -65,7 +65,7 @@ def export_campaign(
 def _patch(campaign: Campaign) -> Files:
     home = taken_home(campaign)
     if home is None:
-        raise UsageError("nothing was kept: your files are the best that there is")
+        raise UsageError("nothing was kept: your files stay as they are")
     return {f"{campaign.started.target.name}.patch": home.difference}
 
 

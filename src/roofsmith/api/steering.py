@@ -13,14 +13,14 @@ from roofsmith.api.session import limited
 from roofsmith.domain.options import SessionLimits
 from roofsmith.domain.standing import limits_in_force
 from roofsmith.errors import UsageError
-from roofsmith.store.campaign_dir import Working, ask, asked, working
+from roofsmith.store.campaign_dir import Working, ask, asked, require_campaign, working
 
 
 def stop(directory: Path, *, now: bool = False) -> str:
     """Have a campaign end after the round that it is at, or now; what comes of it, in a sentence.
 
     Raises:
-        UsageError: no process of this user works there.
+        UsageError: no process of this user works there, or there is no campaign.
         StorageError: it can't be asked.
     """
     process = _process(directory)
@@ -42,10 +42,9 @@ def limit(directory: Path, limits: SessionLimits) -> str:
     if limits == SessionLimits():
         raise UsageError("no limit is named", hint="--max-iterations N, --budget-s S, --max-cost")
     _process(directory)
-    before = asked(directory)
-    in_force = before.limits or limits_in_force(read_campaign(directory))
+    in_force = asked(directory).limits or limits_in_force(read_campaign(directory))
     new = limited(in_force, limits)
-    ask(directory, before.model_copy(update={"limits": new}))
+    ask(directory, asked(directory).model_copy(update={"limits": new}))  # or a stop is forgotten
     changed = (f"{name} {value}" for name, value in new if value != getattr(in_force, name))
     return f"from the next round on: {', '.join(changed) or 'the same limits'}"
 
@@ -55,6 +54,7 @@ def _process(directory: Path) -> Working:
     for one in working():
         if one.directory == directory.resolve():
             return one
+    require_campaign(directory)
     raise UsageError(
         f"no process of yours works in {directory}",
         hint=f"roofsmith resume {shlex.quote(str(directory))} goes on, also with other limits",

@@ -32,6 +32,8 @@ REPOSITORY = "repo"
 LINEAGE = "lineage.json"
 ASKED = ".asked.json"
 """What somebody wants of the process that works there."""
+_HEARD = f"{ASKED}.heard"
+"""The same while that process reads it."""
 RESULTS = "suite.json"
 """Of a suite, beside its campaigns."""
 
@@ -48,12 +50,15 @@ _IGNORE = ".gitignore"
 _IGNORE_TEXT = f"""\
 # A checkout, a lock and a socket of the campaign's own; the rest may be committed.
 /{ASKED}
+/{_HEARD}
 /{LOCK}
 /{FOLDER}/
 /{REPOSITORY}/
 /{WORKTREE}/
 """
-_RESERVED = frozenset({LEDGER, "ledger.head", LOCK, FOLDER, WORKTREE, REPOSITORY, LINEAGE, ASKED})
+_RESERVED = frozenset(
+    {LEDGER, "ledger.head", LOCK, FOLDER, WORKTREE, REPOSITORY, LINEAGE, ASKED, _HEARD}
+)
 """First path components that rendered files must keep off."""
 
 
@@ -166,9 +171,12 @@ class CampaignDirectory:
 
     def asked(self) -> Wishes:
         """What somebody asked of the process that works here; it is told once."""
-        found = asked(self._directory)
+        heard = self._directory / _HEARD
+        with suppress(OSError):  # what is asked from here on is a file of its own
+            (self._directory / ASKED).replace(heard)
+        found = _wishes(heard)
         with suppress(OSError):
-            (self._directory / ASKED).unlink()
+            heard.unlink()
         return found
 
     def close(self) -> None:
@@ -220,8 +228,12 @@ class CampaignDirectory:
 
 def asked(directory: Path) -> Wishes:
     """What a campaign's process was asked for and hasn't heeded yet."""
+    return _wishes(directory / ASKED)
+
+
+def _wishes(file: Path) -> Wishes:
     try:
-        return Wishes.model_validate_json((directory / ASKED).read_bytes())
+        return Wishes.model_validate_json(file.read_bytes())
     except (OSError, ValidationError):  # nothing, or nothing that anybody can read
         return Wishes()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -68,7 +69,7 @@ def stage(path: Path, data: bytes, *, durable: bool = False) -> Path:
 
     Nothing is left behind if it can't be written. The caller handles OSError.
     """
-    staged = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    staged = path.with_name(f".{path.name}.{threading.get_native_id()}.tmp")
     complete = False
     try:
         descriptor = os.open(staged, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)

@@ -104,8 +104,15 @@ def _is_counted(metadata: Mapping[str, Any], key: str) -> bool:
 
 def _counted(metadata: Mapping[str, Any], key: str) -> tuple[object, object]:
     """Calls of a shape, and the time of one."""
-    said = metadata.get("shapes", {}).get(key, {})
-    return said.get("call_count"), said.get("production_performance", {}).get("performance_us")
+    said = _mapping(_mapping(metadata.get("shapes")).get(key))
+    return said.get("call_count"), _mapping(said.get("production_performance")).get(
+        "performance_us"
+    )
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    """What nobody filled in, or otherwise, says nothing: only weights are at stake."""
+    return value if isinstance(value, dict) else {}
 
 
 def _module(made: dict[str, Any], cases: list[dict[str, Any]]) -> str:

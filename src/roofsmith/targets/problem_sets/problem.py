@@ -20,6 +20,8 @@ _NUMBERS = frozenset(("item", "tolist", "all", "any", "max", "min", "sum", "equa
 """Methods and functions that look at a tensor's numbers."""
 _MOST_YAML, _MOST_NESTED = 1 << 16, 20
 """Characters of a file, and its lists in lists. Chosen: sets have some thousands, and four."""
+_LONGEST = 1000
+"""Characters of a reason, which may quote a set's file. Chosen: a path and a sentence fit."""
 _OPEN = (
     yaml.BlockSequenceStartToken, yaml.BlockMappingStartToken, yaml.FlowSequenceStartToken,
     yaml.FlowMappingStartToken,
@@ -93,11 +95,13 @@ def tried(name: str, read: Callable[[], _Read | Unread]) -> _Read | Unread:
     try:
         return read()
     except (TargetError, StorageError, OSError, ValueError, yaml.YAMLError) as why:
-        return Unread(name=name, reason=str(why).partition("\n")[0])
+        said = str(why)
     except (
         ArithmeticError, AttributeError, LookupError, MemoryError, RuntimeError, TypeError,
     ) as why:  # fmt: skip
-        return Unread(name=name, reason=f"its files aren't of the form: {why}".partition("\n")[0])
+        said = f"its files aren't of the form: {why}"
+    said = said.partition("\n")[0]
+    return Unread(name=name, reason=f"{said[:_LONGEST]} ..." if len(said) > _LONGEST else said)
 
 
 def yaml_mapping(text: str) -> dict[str, Any]:
@@ -179,9 +183,16 @@ def _looks_at_numbers(node: ast.AST) -> bool:
 
 
 def literal(values: object) -> str:
-    """A value of a set's JSON or YAML as Python writes it."""
+    """A value of a set's JSON or YAML as Python writes it.
+
+    Raises:
+        ValueError: there is a number in it that isn't finite, or a date.
+    """
     text = repr(values)
-    ast.literal_eval(text)
+    try:
+        ast.literal_eval(text)
+    except ValueError as error:
+        raise ValueError(f"a size or number can't be taken over: {text}") from error
     return text
 
 

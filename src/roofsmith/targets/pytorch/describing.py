@@ -27,6 +27,7 @@ from roofsmith.targets.pytorch.sizes import (
     result_shapes,
     scaled,
 )
+from roofsmith.targets.pytorch.text import WRITTEN
 from roofsmith.targets.pytorch.user_file import (
     Callee,
     Refused,
@@ -136,7 +137,8 @@ def read_program(request: PyTorchRequest) -> PyTorchProgram:
     name = file.found(request.name)
     given, draws_itself = _given(file, request)
     callee = made(file, name, request.free_bytes)
-    names = _input_names(callee, given)
+    own_names = {*WRITTEN, file.module.__name__}
+    names = _input_names(callee, given, own_names)
     if not names:
         raise Refused(
             f"{file.shown}: get_inputs() gives no tensor", "return what it is called with"
@@ -149,8 +151,8 @@ def read_program(request: PyTorchRequest) -> PyTorchProgram:
     sizes = find_sizes(looker, names)
     shapes = result_shapes(sizes, first)
     workloads, notes, own, numbers = _workloads(request, sizes, first)
-    weights = _weight_names(callee, {*names.values(), *sizes.given})
-    taken = {*names.values(), *sizes.given, *weights.values()}
+    weights = _weight_names(callee, {*own_names, *names.values(), *sizes.given})
+    taken = {*own_names, *names.values(), *sizes.given, *weights.values()}
     state, told = _state(looker, callee, sizes, first)
     inputs = tuple(_inputs(looker, names, sizes, first))
     sized = {path: f"{names[of]}.shape[{axis}]" for path, (of, axis) in looker.sizes.items()}
@@ -206,8 +208,9 @@ def _on_host(file: UserFile, given: Any, request: PyTorchRequest) -> Any:
     return torch.utils._pytree.tree_map(moved, given)
 
 
-def _input_names(callee: Callee, given: Any) -> dict[str, str]:
-    """Names of the tensors that are given, by path: the parameters', where there are such."""
+def _input_names(callee: Callee, given: Any, taken: set[str]) -> dict[str, str]:
+    """Names of the tensors that are given, by path: the parameters', where there are such and they
+    aren't taken."""
     import inspect
 
     target = callee.function
@@ -225,7 +228,7 @@ def _input_names(callee: Callee, given: Any) -> dict[str, str]:
         first, *rest = path.replace("['", "[").replace("']", "]").strip("[]").split("][") or [""]
         base = known[int(first)] if first.isdigit() and int(first) < len(known) else first
         parts = [base or (known[0] if known else "x"), *rest]
-        found[path] = _free("_".join(parts), found.values())
+        found[path] = _free("_".join(parts), {*taken, *found.values()})
     return found
 
 

@@ -65,6 +65,13 @@ def narrow(value):
     return value if value.dtype == torch.float64 else value.to(torch.{kind})
 '''
 
+WRITTEN = frozenset((
+    "WEIGHTS", "Exact", "TorchFunctionMode", "contextlib", "copy", "dims", "functional_call",
+    "functools", "given", "held", "kind", "made", "module", "name", "narrow", "net", "precision",
+    "result", "spread", "torch", "values", "weights",
+))  # fmt: skip
+"""Names of the text's own beside which an array of such a name couldn't be."""
+
 
 def stored(dtype: str, language: Language) -> str:
     """The type of an array that a kernel gets: NumPy has no bfloat16, and C++ no float16 here."""
@@ -248,10 +255,10 @@ class _Writer:
             if program.state:
                 floats = [one.name for one in program.inputs if "float" in one.dtype]
                 like = floats[0] if floats else "torch.zeros(())"
-                yield "for key, value in module().named_buffers():"
-                yield f"    if key in {listed(program.state)}:"
-                yield f"        kind = {like}.dtype if value.is_floating_point() else value.dtype"
-                yield "        values[key] = value.to(kind, copy=True)"
+                yield "for name, held in module().named_buffers():"
+                yield f"    if name in {listed(program.state)}:"
+                yield f"        kind = {like}.dtype if held.is_floating_point() else held.dtype"
+                yield "        values[name] = held.to(kind, copy=True)"
             positional, named = _split(program.call)
             call = f"functional_call(module(), values, ({positional}), {{{named}}})"
             call = call.replace(", {})", ")")
