@@ -40,6 +40,9 @@ def _convolution(
     wide = "float32" if dtype in forms.HALVES else dtype
     node, kernel = b.cast(x, wide), b.cast(weight, wide)
     stride, padding, dilation = (_many(one, rank) for one in (stride, padding, dilation))
+    if transposed and max(dilation) == 1 < max(stride):
+        made = _in_phases(c, node, kernel, stride, padding, groups)
+        return _biased(c, made, bias, wide)
     if transposed:
         node, kernel = _transposed(
             c, node, kernel, stride, padding, dilation, output_padding, groups
@@ -61,11 +64,57 @@ def _convolution(
         made = forms.contracted(
             b, f"ngc{places}{inner},gkc{inner}->ngk{places}", seen, kernel, wide
         )  # fmt: skip
-    made = forms.reshape(b, made, c.shape)
+    return _biased(c, forms.reshape(b, made, c.shape), bias, wide)
+
+
+def _biased(c: Converter, made: Id, bias: NodePlace | None, wide: str) -> Id:
+    """A convolution's result, with a number added to each channel."""
     if bias is not None:
-        line = forms.reshape(b, b.cast(bias, wide), (1, -1, *[1] * rank))
-        made = b.apply("add", made, line)
-    return b.cast(made, dtype)
+        line = forms.reshape(c.b, c.b.cast(bias, wide), (1, -1, *[1] * (len(c.shape) - 2)))
+        made = c.b.apply("add", made, line)
+    return c.b.cast(made, c.dtype)
+
+
+def _in_phases(
+    c: Converter, x: Id, weight: Id, stride: Sequence[int], padding: Sequence[int], groups: int
+) -> Id:
+    """A transposed convolution of which no product is with a zero between elements.
+
+    Place `step * j + r` sums `x[j - q] * weight[step * q + r]` over `q`: one contraction, with an
+    axis `r` behind each `j`. Kernels are made a multiple of the stride long.
+    """
+    b, rank = c.b, len(stride)
+    shape, of, result = forms.extent(b, x), forms.extent(b, weight), c.shape
+    taps = [-(-size // step) for size, step in zip(of[2:], stride, strict=True)]
+    whole = [*of[:2], *(tap * step for tap, step in zip(taps, stride, strict=True))]
+    kernel = weight
+    if tuple(whole) != of:
+        kernel = b.pad(weight, tuple(map(Size.of, [0] * len(of))), tuple(map(Size.of, whole)), 0.0)
+    parts = [n for pair in zip(taps, stride, strict=True) for n in pair]
+    kernel = forms.flip(b, forms.reshape(b, kernel, [*of[:2], *parts]), range(2, 2 + 2 * rank, 2))
+    low, high, spans = [0, 0], list(shape[:2]), [(0, 1, n) for n in shape[:2]]
+    places, sliced = [], [(0, 1, n) for n in result[:2]]
+    for size, tap, step, pad, wanted in zip(
+        shape[2:], taps, stride, padding, result[2:], strict=True
+    ):
+        first, last = pad // step, (pad + wanted - 1) // step
+        low.append(tap - 1)
+        high.append(max(size + tap - 1, last + tap))
+        spans.append((first, 1, last - first + tap))
+        places += [last - first + 1, step]
+        sliced.append((pad - first * step, 1, wanted))
+    x = b.pad(x, tuple(map(Size.of, low)), tuple(map(Size.of, high)), 0.0)
+    axes = range(2, 2 + rank)
+    seen = forms.windows(b, forms.sliced(b, x, spans), axes, taps, [1] * rank, [1] * rank)
+    at, inner, phases = "pqr"[:rank], "xyz"[:rank], "uvw"[:rank]
+    shown = forms.extent(b, seen)
+    seen = forms.reshape(b, seen, (shown[0], groups, shown[1] // groups, *shown[2:]))
+    kernel = forms.reshape(b, kernel, (groups, of[0] // groups, of[1], *parts))
+    mine = "".join(map("".join, zip(inner, phases, strict=True)))
+    both = "".join(map("".join, zip(at, phases, strict=True)))
+    made = forms.contracted(b, f"ngc{at}{inner},gck{mine}->ngk{both}", seen, kernel, b[x].dtype)
+    steps = [a * b for a, b in zip(places[::2], places[1::2], strict=True)]
+    return forms.sliced(b, forms.reshape(b, made, (*result[:2], *steps)), sliced)
 
 
 def _transposed(

@@ -53,17 +53,23 @@ class HostTensors(TorchFunctionMode):  # type: ignore[misc]
 
 
 @contextmanager
-def quick_draws() -> Iterator[None]:
-    """Large arrays of random numbers hold a few, repeated: what is read doesn't hang on them."""
+def quick_draws(*, whole: bool = True) -> Iterator[None]:
+    """Large arrays of random numbers hold a few, repeated: what is read doesn't hang on them.
+
+    Args:
+        whole: fill all of an array. Else only so many come first: what nobody touches takes no
+            memory.
+    """
 
     def repeated(draw: Callable[..., Any]) -> Callable[..., Any]:
         def drawn(tensor: torch.Tensor, *args: Any, **options: Any) -> torch.Tensor:
             if tensor.numel() <= 2 * DRAWN or not tensor.is_contiguous():
                 return draw(tensor, *args, **options)
             flat, block = tensor.data.view(-1), draw(tensor.data.new_empty(DRAWN), *args, **options)
-            whole = flat.numel() // DRAWN * DRAWN
-            flat[:whole].view(-1, DRAWN).copy_(block)
-            flat[whole:].copy_(block[: flat.numel() - whole])
+            end = flat.numel() // DRAWN * DRAWN if whole else DRAWN
+            flat[:end].view(-1, DRAWN).copy_(block)
+            if whole:
+                flat[end:].copy_(block[: flat.numel() - end])
             return tensor
 
         return drawn

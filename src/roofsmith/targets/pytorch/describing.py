@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from roofsmith.computation.reading.torch_devices import quick_draws
 from roofsmith.domain.target import HOST_LANGUAGES
 from roofsmith.targets.pytorch.degenerate import degenerate
 from roofsmith.targets.pytorch.looking import SHORT_BYTES, Looker, SeenModel, leaves
@@ -177,10 +178,11 @@ def read_program(request: PyTorchRequest) -> PyTorchProgram:
 def _given(file: UserFile, request: PyTorchRequest) -> tuple[Any, bool]:
     """What `get_inputs` gives, and whether it gives other numbers each time.
 
-    Inputs may take a good part of the memory: of the first ones no more than a piece stays.
+    Inputs may take more than the memory: no more than a piece is drawn of each, or looked at.
     """
-    before = _pieces(_on_host(file, file.given(), request))
-    given = _on_host(file, file.given(), request)
+    with quick_draws(whole=False):
+        before = _pieces(_on_host(file, file.given(), request))
+        given = _on_host(file, file.given(), request)
     return given, not all(map(torch.equal, before, _pieces(given)))
 
 
