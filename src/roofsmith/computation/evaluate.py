@@ -149,9 +149,7 @@ def _value(
             raise NotImplementedError(f"{node} isn't known")
 
 
-def _viewed(
-    node: g.View, array: Array, shape: tuple[int, ...], dims: Mapping[str, int]
-) -> Array:
+def _viewed(node: g.View, array: Array, shape: tuple[int, ...], dims: Mapping[str, int]) -> Array:
     """The same memory, stepped through otherwise: windows of a large array take none of their own.
 
     Raises:

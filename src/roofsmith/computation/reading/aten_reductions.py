@@ -135,6 +135,14 @@ def _scan(c: Converter, x: NodePlace, axis: int, **_: Any) -> Id:
     return c.b.cast(c.b.scan(op, c.cast(x, wide), axis), dtype)
 
 
+@reads("cummax", "cummin")
+def _extremes(c: Converter, x: NodePlace, axis: int) -> list[Id]:
+    if any(one.args[1] == 1 and one.users for one in c.node.users):
+        raise c.tape.refuse("indices of what was largest so far aren't read")
+    found = c.b.scan(str(c.node.target).split(".")[1].removeprefix("cum"), x, axis)
+    return [found, found]
+
+
 @reads("mm", "bmm", "mv", "dot", "matmul", "vdot")
 def _matmul(c: Converter, x: NodePlace, y: NodePlace) -> Id:
     return forms.matmul(c.b, x, y, c.dtype)

@@ -146,19 +146,21 @@ def _transposed(
 
 def _pooled(
     c: Converter, x: NodePlace, kernel: Any, stride: Any, padding: Any, dilation: Any, value: Any,
-    rank: int, dtype: str,
+    beyond: bool, rank: int, dtype: str,
 ) -> tuple[Id, list[int], list[int]]:  # fmt: skip
-    """Windows at the end, the axes that they are, and how large."""
+    """Windows at the end, the axes that they are, and how large.
+
+    Args:
+        beyond: `ceil_mode`.
+    """
     kernel = _many(kernel, rank)
     stride = _many(stride, rank) if stride else kernel
     padding, dilation = _many(padding, rank), _many(dilation, rank)
     node = c.b.cast(x, dtype)
     shape = forms.extent(c.b, node)
     first = len(shape) - rank
-    more = [0] * rank
-    for at in range(rank):  # windows that begin inside and end outside, with `ceil_mode`
-        reach = dilation[at] * (kernel[at] - 1) + 1 + (c.shape[first + at] - 1) * stride[at]
-        more[at] = max(0, reach - shape[first + at] - 2 * padding[at])
+    # windows that begin inside may end outside: room for all, as sizes by parity have no form
+    more = [step - 1 if beyond else 0 for step in stride]
     node = _padded(c, node, padding, value, more)
     seen = forms.windows(c.b, node, list(range(first, first + rank)), kernel, stride, dilation)
     wanted = [*c.shape, *kernel]
@@ -169,10 +171,9 @@ def _pooled(
 @reads("max_pool2d_with_indices", "max_pool3d_with_indices", "max_pool2d", "max_pool1d")
 def _max_pool(c: Converter, x: NodePlace, kernel: Any, stride: Any = (), padding: Any = 0,
               dilation: Any = 1, ceil_mode: bool = False) -> list[Id]:  # fmt: skip
-    del ceil_mode
     rank = 3 if "3d" in str(c.node.target) else 1 if "1d" in str(c.node.target) else 2
     seen, axes, _ = _pooled(
-        c, x, kernel, stride, padding, dilation, float("-inf"), rank, c.dtype
+        c, x, kernel, stride, padding, dilation, float("-inf"), ceil_mode, rank, c.dtype
     )  # fmt: skip
     found = forms.reduced(c.b, "max", seen, axes)
     if any(one.args[1] == 1 and one.users for one in c.node.users):
@@ -188,13 +189,16 @@ def _avg_pool(
     rank = 3 if "3d" in str(c.node.target) else 1 if "1d" in str(c.node.target) else 2
     dtype = c.dtype
     wide = "float32" if dtype in forms.HALVES else dtype
-    seen, axes, sizes = _pooled(c, x, kernel, stride, padding, 1, 0.0, rank, wide)
+    seen, axes, sizes = _pooled(c, x, kernel, stride, padding, 1, 0.0, ceil_mode, rank, wide)
     total = forms.reduced(c.b, "sum", seen, axes)
-    if ceil_mode or (not count_include_pad and any(_many(padding, rank))):
-        if ceil_mode and count_include_pad:
-            raise c.tape.refuse("an average's pooling with ceil_mode isn't read")
-        ones = NodePlace(forms.full(c.b, forms.extent(c.b, x), c.b.constant(1.0, wide)))
-        counted, _, _ = _pooled(c, ones, kernel, stride, padding, 1, 0.0, rank, wide)
+    pads = _many(padding, rank)
+    if not divisor_override and (ceil_mode or (not count_include_pad and any(pads))):
+        shape = list(forms.extent(c.b, x))
+        if count_include_pad:  # what is padded counts, and what lies beyond it doesn't
+            shape = [*shape[:-rank], *(n + 2 * p for n, p in zip(shape[-rank:], pads, strict=True))]
+            pads = [0] * rank
+        ones = NodePlace(forms.full(c.b, shape, c.b.constant(1.0, wide)))
+        counted, _, _ = _pooled(c, ones, kernel, stride, pads, 1, 0.0, ceil_mode, rank, wide)
         count = forms.reduced(c.b, "sum", counted, axes)
     else:
         count = c.b.dimension(divisor_override or math.prod(sizes), wide)

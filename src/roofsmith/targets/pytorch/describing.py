@@ -13,7 +13,7 @@ import torch
 from roofsmith.computation.reading.torch_devices import quick_draws
 from roofsmith.domain.target import HOST_LANGUAGES
 from roofsmith.targets.pytorch.degenerate import degenerate
-from roofsmith.targets.pytorch.looking import SHORT_BYTES, Looker, SeenModel, leaves
+from roofsmith.targets.pytorch.looking import Looker, SeenModel, leaves
 from roofsmith.targets.pytorch.program import (
     Axis,
     GivenInput,
@@ -430,7 +430,7 @@ def _state(
     changed = [key for key in callee.weights if key in first.changed_weights]
     if not changed:
         return [], []
-    small = scaled(sizes, lambda seen: seen.moved_bytes > SHORT_BYTES, sizes.given, first)
+    small = scaled(sizes, lambda seen: seen.takes_long, sizes.given, first)
     below = min((small[name] for name in sizes.bounds.values() if name in small), default=None)
     drawn, results = looker.drawn(sizes.shapes(small), below), []
     for shift in (0, 1):
