@@ -117,7 +117,9 @@ def _norm(c: Converter, x: NodePlace, order: Any = 2, axes: Axes = None, keeps: 
     if math.isinf(order):
         return b.cast(forms.reduced(b, "max" if order > 0 else "min", b.apply("abs", node), along,
                                     keeps=keeps), dtype)  # fmt: skip
-    if order == 1:
+    if order == 0:
+        node = b.cast(b.apply("ne", node, c.of(0, wide)), wide)
+    if order in (0, 1):
         return b.cast(forms.reduced(b, "sum", b.apply("abs", node), along, keeps=keeps), dtype)
     if order == 2:
         total = forms.reduced(b, "sum", b.apply("mul", node, node), along, keeps=keeps)
