@@ -340,6 +340,17 @@ TORCH = {
     "avg_pool_beyond": SmallReference({"H": 16, "W": 24}, {"x": "made.f(2, 3, H, W)"}, {"y": "out(2, 3, H // 2 + 1, W // 2 + 1)"},
         "y.copy_(F.avg_pool2d(x, 3, 2, 1, ceil_mode=True))"),
     "largest_so_far": SmallReference(ND, {"x": "made.f(N, D)"}, {"y": "out(N, D)"}, "y.copy_(x.cummax(1)[0])", kind="scan"),
+    "bags": SmallReference({"N": 10, "V": 60, "D": 16},
+        {"w": "made.f(V, D)", "i": "made.i(V, N, 3)", "o": "torch.arange(0, 3 * N, 3)"}, {"y": "out(N, D)"}, """
+        y.copy_(F.embedding_bag(i, w, mode="max") + F.embedding_bag(i.reshape(-1), w, o))"""),
+    "copied_rows": SmallReference({"N": 30, "D": 12}, {"x": "made.f(N, D)", "i": "torch.arange(N).flip(0)"},
+        {"y": "out(N, D)"}, "y.copy_(torch.zeros(N, D).index_copy(0, i, x))"),
+    "circular": SmallReference({"H": 12, "W": 18}, {"x": "made.f(2, 3, H, W)"}, {"y": "out(2, 3, H, W + 3)"},
+        "y.copy_(F.pad(x, (1, 2, 0, 0), mode='circular'))"),
+    "lstm": SmallReference({"B": 12, "D": 9}, {"x": "made.f(B, 2, D)", "w": "made.f(20, D)", "u": "made.f(20, 5)"},
+        {"y": "out(B, 2, 5)"}, """
+        zero = torch.zeros(1, B, 5)
+        y.copy_(torch.lstm(x, (zero, zero), [w, u], False, 1, 0.0, False, False, True)[0])"""),
     "embedding": SmallReference({"N": 40, "V": 60, "D": 16},
         {"w": "made.f(V, D)", "i": "made.i(V, N)"}, {"y": "out(N, D)"},
         "y.copy_(F.embedding(i, w))", kind="gather"),

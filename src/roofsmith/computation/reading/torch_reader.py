@@ -33,11 +33,7 @@ from roofsmith.domain.python_names import as_arguments
 _READ = READ.keys() - {"std", "rsub", "lift_fresh_number"}
 TABLE = {
     **core_aten_decompositions(),
-    **{
-        op: made
-        for op, made in decomposition_table.items()
-        if base_name(op) not in _READ
-    },
+    **{op: made for op, made in decomposition_table.items() if base_name(op) not in _READ},
 }
 """How operations that aren't read as they are come apart."""
 for _op in list(TABLE):
@@ -87,15 +83,17 @@ def read_torch(
         return list(arguments.values())
 
     tensors = [torch.empty_like(values[name].detach()) for name in names]
+    has_library, *_ = torch.backends.mkldnn.set_flags(False)  # its LSTM is one operation
     try:
-        # PyTorch's LSTM is one operation of a library's here, and elsewhere its few steps
-        with preserve_node_meta(), torch.backends.mkldnn.flags(enabled=False):
+        with preserve_node_meta():
             traced = _traced(called, tensors, TABLE)
             if _writes(traced.graph):  # operations that came apart may do so in place
                 traced = _traced(torch.fx.Interpreter(traced).run, tensors, {})
         traced.graph.eliminate_dead_code()
     except (DataDependentOutputException, RuntimeError, NotImplementedError) as error:
         raise _refused(error, tape) from error
+    finally:
+        torch.backends.mkldnn.set_flags(has_library)
     converter = Converter(tape, traced)
     try:
         _drop_unread(traced.graph)
