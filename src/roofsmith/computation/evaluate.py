@@ -111,18 +111,7 @@ def _value(
         case g.Elementwise():
             return rounded(_applied(node, [values[arg] for arg in node.args]), node.dtype)
         case g.View():
-            if (plain := _plain_view(node, values[node.arg], shape, dims)) is not None:
-                return plain
-            axes = np.ix_(*(np.arange(size) for size in shape)) if shape else ()
-            index = [
-                part.offset.at(dims)
-                + sum(
-                    (step.at(dims) * axis for step, axis in zip(part.strides, axes, strict=True)),
-                    start=np.int64(0),
-                )
-                for part in node.index
-            ]
-            return np.broadcast_to(values[node.arg][tuple(index)], shape)
+            return _viewed(node, values[node.arg], shape, dims)
         case g.Reshape():
             return values[node.arg].reshape(shape)
         case g.Pad():
@@ -160,29 +149,25 @@ def _value(
             raise NotImplementedError(f"{node} isn't known")
 
 
-def _plain_view(
-    node: g.View, array: Array, shape: tuple[int, ...], dims: Mapping[str, int]
-) -> Array | None:
-    """A view whose axes each go along one of the array's, or along none: without a copy."""
-    index: list[int | slice] = []
-    along: list[int] = []
-    for part in node.index:
-        offset, steps = part.offset.at(dims), [step.at(dims) for step in part.strides]
-        used = [axis for axis, step in enumerate(steps) if step and shape[axis] > 1]
-        if len(used) > 1 or (used and steps[used[0]] < 0):
-            return None
-        if not used:
-            index.append(offset)
-            continue
-        along += used
-        step = steps[used[0]]
-        index.append(slice(offset, offset + step * (shape[used[0]] - 1) + 1, step))
-    if len({*along}) < len(along) or not np.all(shape):
-        return None
-    moved = array[tuple(index)].transpose(np.argsort(along))
-    return np.broadcast_to(
-        moved.reshape([shape[axis] if axis in along else 1 for axis in range(len(shape))]), shape
-    )
+def _viewed(node: g.View, array: Array, shape: tuple[int, ...], dims: Mapping[str, int]) -> Array:
+    """The same memory, stepped through otherwise: windows of a large array take none of their own.
+
+    Raises:
+        IndexError: it would leave the array.
+    """
+    if 0 in shape:
+        return np.empty(shape, array.dtype)
+    first, steps = [], np.zeros(len(shape), dtype=np.int64)
+    for part, size, step in zip(node.index, array.shape, array.strides, strict=True):
+        moves = [stride.at(dims) for stride in part.strides]
+        ends = [move * (count - 1) for move, count in zip(moves, shape, strict=True)]
+        first.append(part.offset.at(dims))
+        low, high = (first[-1] + sum(pick(end, 0) for end in ends) for pick in (min, max))
+        if low < 0 or high >= size:
+            raise IndexError(f"a view of {size} elements goes from {low} to {high}")
+        steps += step * np.array(moves, dtype=np.int64)
+    corner = array[tuple(slice(at, None) for at in first)]
+    return np.lib.stride_tricks.as_strided(corner, shape, steps.tolist(), writeable=False)
 
 
 def _applied(node: g.Elementwise, args: list[Array]) -> Array:

@@ -28,6 +28,12 @@ def reads(*names: str) -> Callable[[Handler], Handler]:
     return register
 
 
+def base_name(operation: Any) -> str:
+    """An operation's name in `TABLE`: `slice` of `aten.slice_copy.Tensor`."""
+    name = str(operation).removeprefix("aten.").removeprefix("prims.").split(".")[0]
+    return name if name in ("_to_copy", "index_copy") else name.removesuffix("_copy")
+
+
 def name_of(dtype: Any) -> str:
     """`float32` of `torch.float32`."""
     return str(dtype).removeprefix("torch.")
@@ -89,8 +95,7 @@ class Converter:
         if node.target is operator.getitem:
             return args[0][args[1]]
         full = str(node.target)
-        base = full.removeprefix("aten.").removeprefix("prims.").split(".")[0]
-        name = base.removesuffix("_copy") if base != "_to_copy" else base
+        name = base_name(node.target)
         if name in TABLE:
             return TABLE[name](self, *args, **options)
         if RANDOM.search(name):
@@ -102,7 +107,9 @@ class Converter:
         seen: list[Id] = []
         torch.fx.map_arg((self.node.args, self.node.kwargs), lambda n: seen.append(self._values[n]))
         del args, options
-        values = self.node.meta["val"]
+        values = self.node.meta.get("val")
+        if values is None:
+            raise self.tape.refuse(f"torch.{name} isn't read")
         made = [
             self.b.opaque(f"torch.{name}", seen, self.tape.line(),
                           tuple(map(Size.of, one.shape)), name_of(one.dtype))

@@ -117,7 +117,9 @@ def _norm(c: Converter, x: NodePlace, order: Any = 2, axes: Axes = None, keeps: 
     if math.isinf(order):
         return b.cast(forms.reduced(b, "max" if order > 0 else "min", b.apply("abs", node), along,
                                     keeps=keeps), dtype)  # fmt: skip
-    if order == 1:
+    if order == 0:
+        node = b.cast(b.apply("ne", node, c.of(0, wide)), wide)
+    if order in (0, 1):
         return b.cast(forms.reduced(b, "sum", b.apply("abs", node), along, keeps=keeps), dtype)
     if order == 2:
         total = forms.reduced(b, "sum", b.apply("mul", node, node), along, keeps=keeps)
@@ -133,6 +135,14 @@ def _scan(c: Converter, x: NodePlace, axis: int, **_: Any) -> Id:
     dtype = c.dtype
     wide = "float32" if dtype in forms.HALVES else dtype
     return c.b.cast(c.b.scan(op, c.cast(x, wide), axis), dtype)
+
+
+@reads("cummax", "cummin")
+def _extremes(c: Converter, x: NodePlace, axis: int) -> list[Id]:
+    if any(one.args[1] == 1 and one.users for one in c.node.users):
+        raise c.tape.refuse("indices of what was largest so far aren't read")
+    found = c.b.scan(str(c.node.target).split(".")[1].removeprefix("cum"), x, axis)
+    return [found, found]
 
 
 @reads("mm", "bmm", "mv", "dot", "matmul", "vdot")

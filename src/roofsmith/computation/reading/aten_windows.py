@@ -40,6 +40,9 @@ def _convolution(
     wide = "float32" if dtype in forms.HALVES else dtype
     node, kernel = b.cast(x, wide), b.cast(weight, wide)
     stride, padding, dilation = (_many(one, rank) for one in (stride, padding, dilation))
+    if transposed and max(dilation) == 1 < max(stride):
+        made = _in_phases(c, node, kernel, stride, padding, groups)
+        return _biased(c, made, bias, wide)
     if transposed:
         node, kernel = _transposed(
             c, node, kernel, stride, padding, dilation, output_padding, groups
@@ -61,11 +64,57 @@ def _convolution(
         made = forms.contracted(
             b, f"ngc{places}{inner},gkc{inner}->ngk{places}", seen, kernel, wide
         )  # fmt: skip
-    made = forms.reshape(b, made, c.shape)
+    return _biased(c, forms.reshape(b, made, c.shape), bias, wide)
+
+
+def _biased(c: Converter, made: Id, bias: NodePlace | None, wide: str) -> Id:
+    """A convolution's result, with a number added to each channel."""
     if bias is not None:
-        line = forms.reshape(b, b.cast(bias, wide), (1, -1, *[1] * rank))
-        made = b.apply("add", made, line)
-    return b.cast(made, dtype)
+        line = forms.reshape(c.b, c.b.cast(bias, wide), (1, -1, *[1] * (len(c.shape) - 2)))
+        made = c.b.apply("add", made, line)
+    return c.b.cast(made, c.dtype)
+
+
+def _in_phases(
+    c: Converter, x: Id, weight: Id, stride: Sequence[int], padding: Sequence[int], groups: int
+) -> Id:
+    """A transposed convolution of which no product is with a zero between elements.
+
+    Place `step * j + r` sums `x[j - q] * weight[step * q + r]` over `q`: one contraction, with an
+    axis `r` behind each `j`. Kernels are made a multiple of the stride long.
+    """
+    b, rank = c.b, len(stride)
+    shape, of, result = forms.extent(b, x), forms.extent(b, weight), c.shape
+    taps = [-(-size // step) for size, step in zip(of[2:], stride, strict=True)]
+    whole = [*of[:2], *(tap * step for tap, step in zip(taps, stride, strict=True))]
+    kernel = weight
+    if tuple(whole) != of:
+        kernel = b.pad(weight, tuple(map(Size.of, [0] * len(of))), tuple(map(Size.of, whole)), 0.0)
+    parts = [n for pair in zip(taps, stride, strict=True) for n in pair]
+    kernel = forms.flip(b, forms.reshape(b, kernel, [*of[:2], *parts]), range(2, 2 + 2 * rank, 2))
+    low, high, spans = [0, 0], list(shape[:2]), [(0, 1, n) for n in shape[:2]]
+    places, sliced = [], [(0, 1, n) for n in result[:2]]
+    for size, tap, step, pad, wanted in zip(
+        shape[2:], taps, stride, padding, result[2:], strict=True
+    ):
+        first, last = pad // step, (pad + wanted - 1) // step
+        low.append(tap - 1)
+        high.append(max(size + tap - 1, last + tap))
+        spans.append((first, 1, last - first + tap))
+        places += [last - first + 1, step]
+        sliced.append((pad - first * step, 1, wanted))
+    x = b.pad(x, tuple(map(Size.of, low)), tuple(map(Size.of, high)), 0.0)
+    axes = range(2, 2 + rank)
+    seen = forms.windows(b, forms.sliced(b, x, spans), axes, taps, [1] * rank, [1] * rank)
+    at, inner, phases = "pqr"[:rank], "xyz"[:rank], "uvw"[:rank]
+    shown = forms.extent(b, seen)
+    seen = forms.reshape(b, seen, (shown[0], groups, shown[1] // groups, *shown[2:]))
+    kernel = forms.reshape(b, kernel, (groups, of[0] // groups, of[1], *parts))
+    mine = "".join(map("".join, zip(inner, phases, strict=True)))
+    both = "".join(map("".join, zip(at, phases, strict=True)))
+    made = forms.contracted(b, f"ngc{at}{inner},gck{mine}->ngk{both}", seen, kernel, b[x].dtype)
+    steps = [a * b for a, b in zip(places[::2], places[1::2], strict=True)]
+    return forms.sliced(b, forms.reshape(b, made, (*result[:2], *steps)), sliced)
 
 
 def _transposed(
@@ -97,19 +146,21 @@ def _transposed(
 
 def _pooled(
     c: Converter, x: NodePlace, kernel: Any, stride: Any, padding: Any, dilation: Any, value: Any,
-    rank: int, dtype: str,
+    beyond: bool, rank: int, dtype: str,
 ) -> tuple[Id, list[int], list[int]]:  # fmt: skip
-    """Windows at the end, the axes that they are, and how large."""
+    """Windows at the end, the axes that they are, and how large.
+
+    Args:
+        beyond: `ceil_mode`.
+    """
     kernel = _many(kernel, rank)
     stride = _many(stride, rank) if stride else kernel
     padding, dilation = _many(padding, rank), _many(dilation, rank)
     node = c.b.cast(x, dtype)
     shape = forms.extent(c.b, node)
     first = len(shape) - rank
-    more = [0] * rank
-    for at in range(rank):  # windows that begin inside and end outside, with `ceil_mode`
-        reach = dilation[at] * (kernel[at] - 1) + 1 + (c.shape[first + at] - 1) * stride[at]
-        more[at] = max(0, reach - shape[first + at] - 2 * padding[at])
+    # windows that begin inside may end outside: room for all, as sizes by parity have no form
+    more = [step - 1 if beyond else 0 for step in stride]
     node = _padded(c, node, padding, value, more)
     seen = forms.windows(c.b, node, list(range(first, first + rank)), kernel, stride, dilation)
     wanted = [*c.shape, *kernel]
@@ -120,10 +171,9 @@ def _pooled(
 @reads("max_pool2d_with_indices", "max_pool3d_with_indices", "max_pool2d", "max_pool1d")
 def _max_pool(c: Converter, x: NodePlace, kernel: Any, stride: Any = (), padding: Any = 0,
               dilation: Any = 1, ceil_mode: bool = False) -> list[Id]:  # fmt: skip
-    del ceil_mode
     rank = 3 if "3d" in str(c.node.target) else 1 if "1d" in str(c.node.target) else 2
     seen, axes, _ = _pooled(
-        c, x, kernel, stride, padding, dilation, float("-inf"), rank, c.dtype
+        c, x, kernel, stride, padding, dilation, float("-inf"), ceil_mode, rank, c.dtype
     )  # fmt: skip
     found = forms.reduced(c.b, "max", seen, axes)
     if any(one.args[1] == 1 and one.users for one in c.node.users):
@@ -139,13 +189,16 @@ def _avg_pool(
     rank = 3 if "3d" in str(c.node.target) else 1 if "1d" in str(c.node.target) else 2
     dtype = c.dtype
     wide = "float32" if dtype in forms.HALVES else dtype
-    seen, axes, sizes = _pooled(c, x, kernel, stride, padding, 1, 0.0, rank, wide)
+    seen, axes, sizes = _pooled(c, x, kernel, stride, padding, 1, 0.0, ceil_mode, rank, wide)
     total = forms.reduced(c.b, "sum", seen, axes)
-    if ceil_mode or (not count_include_pad and any(_many(padding, rank))):
-        if ceil_mode and count_include_pad:
-            raise c.tape.refuse("an average's pooling with ceil_mode isn't read")
-        ones = NodePlace(forms.full(c.b, forms.extent(c.b, x), c.b.constant(1.0, wide)))
-        counted, _, _ = _pooled(c, ones, kernel, stride, padding, 1, 0.0, rank, wide)
+    pads = _many(padding, rank)
+    if not divisor_override and (ceil_mode or (not count_include_pad and any(pads))):
+        shape = list(forms.extent(c.b, x))
+        if count_include_pad:  # what is padded counts, and what lies beyond it doesn't
+            shape = [*shape[:-rank], *(n + 2 * p for n, p in zip(shape[-rank:], pads, strict=True))]
+            pads = [0] * rank
+        ones = NodePlace(forms.full(c.b, shape, c.b.constant(1.0, wide)))
+        counted, _, _ = _pooled(c, ones, kernel, stride, pads, 1, 0.0, ceil_mode, rank, wide)
         count = forms.reduced(c.b, "sum", counted, axes)
     else:
         count = c.b.dimension(divisor_override or math.prod(sizes), wide)

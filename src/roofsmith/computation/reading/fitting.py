@@ -14,6 +14,8 @@ DIVISORS = (2, 3, 4, 5, 6, 7, 8, 16, 32, 64, 128)
 """That sizes are rounded down by. Chosen."""
 FACTORS = 4
 """Most dims in one product. Chosen."""
+MORE_FACTORS = 2
+"""Most sizes beside two in a product of those that were found. Chosen."""
 SHIFT = 4
 """Most that a dim in a product is more or less than itself. Chosen."""
 LARGEST_FACTOR = 64
@@ -53,6 +55,7 @@ class Fit:
         yield from self._pair(values)
         yield from self._places(values)
         yield from self._of_factors(values)
+        yield from self._of_found(values, MORE_FACTORS)
 
     def _atoms(self) -> list[tuple[Size, tuple[int, ...]]]:
         """Dims, exact quotients of two, and products of those; each with its values."""
@@ -138,6 +141,21 @@ class Fit:
                 rest = tuple(v // d for v, d in zip(values, column, strict=True))
                 if rest != values and (size := self.size(rest)) is not None:
                     yield size * (Size.of(name) + more)
+
+    def _of_found(self, values: tuple[int, ...], more: int) -> Iterator[Size]:
+        """Sizes that others came to, multiplied: pooled rows times pooled columns."""
+        for column, size in list(self._found.items()):
+            if size is None or size.constant is not None or min(column) < 1:
+                continue
+            if any(v % c for v, c in zip(values, column, strict=True)):
+                continue
+            rest = tuple(v // c for v, c in zip(values, column, strict=True))
+            if len(set(rest)) == 1:
+                yield size * rest[0]
+            elif (other := self._found.get(rest)) is not None:
+                yield size * other
+            elif more:
+                yield from (size * one for one in self._of_found(rest, more - 1))
 
     def number(self, values: Sequence[float], digits: float) -> tuple[str, Size, Size] | None:
         """A constant that dims decide: how it is computed of which size, times which.

@@ -234,7 +234,7 @@ class ReferenceReader:
                          if len(one) >= few)  # fmt: skip
             tried = _varied(tried, few)
             self._tried = [*tried]
-        drawn = [self._subject.draw(dims).values for dims in tried[:2]]
+        drawn = [self._subject.draw(dims, whole=False).values for dims in tried[:2]]
 
         def structure(changed: Mapping[str, Any]) -> tuple[Any, str]:
             graph = self._read(tried[0], changed).graph
@@ -282,7 +282,7 @@ class ReferenceReader:
     @property
     def sizes(self) -> dict[str, Size]:
         """Other whole numbers that the reference is given, as sizes in dims."""
-        drawn = [self._subject.draw(dims).values for dims in self._tried]
+        drawn = [self._subject.draw(dims, whole=False).values for dims in self._tried]
         fit = Fit([{**dims, **self.ints} for dims in self._tried])
         found: dict[str, Size] = {}
         for name, value in drawn[0].items() if drawn else ():
@@ -303,7 +303,7 @@ class ReferenceReader:
         key = (*sorted(dims.items()), *sorted(new.items()), *self._numbers.ints.items())
         if (known := self._known.get(key)) is not None:
             return known
-        drawn = self._subject.draw(dims)
+        drawn = self._subject.draw(dims, whole=False)
         values = {name: new.get(name, value) for name, value in drawn.values.items()}
         free = frozenset(name for name, value in new.items() if type(value) is float)
         graph, lines = self._subject.read(DrawnArguments(values, drawn.outputs), free)

@@ -8,7 +8,8 @@ import inspect
 import math
 import sys
 import types
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -71,10 +72,15 @@ class RunReference:
             for value in vars(self.module).values()
         )
 
-    def draw(self, dims: Mapping[str, int], seed: int = 0) -> DrawnArguments:
+    def draw(self, dims: Mapping[str, int], seed: int = 0, *, whole: bool = True) -> DrawnArguments:
+        """Arguments of that workload.
+
+        Args:
+            whole: as of `quick_draws`: who only traces what is done needs few numbers.
+        """
         if self._setup is None:
             return DrawnArguments(self._plain(dims, seed), None)
-        with self._on_host(draws=True):
+        with self._on_host(), self._quick_draws(whole=whole):
             made = self._setup(**dims, seed=seed)
         if not isinstance(made, dict) or not isinstance(made.get("inputs"), dict):
             raise Unreadable('setup must return {"inputs": {name: array or int}, "outputs": [...]}')
@@ -126,16 +132,20 @@ class RunReference:
             for one in seen[1:] for key, array in seen[0].items()
         )  # fmt: skip
 
-    @contextlib.contextmanager
-    def _on_host(self, *, draws: bool = False) -> Iterator[None]:
+    def _on_host(self) -> AbstractContextManager[Any]:
         """A device that isn't here is the host's memory."""
         if "torch" not in sys.modules:
-            yield
-            return
-        from roofsmith.computation.reading.torch_devices import HostTensors, quick_draws
+            return contextlib.nullcontext()
+        from roofsmith.computation.reading.torch_devices import HostTensors
 
-        with HostTensors(), quick_draws() if draws else contextlib.nullcontext():
-            yield
+        return HostTensors()
+
+    def _quick_draws(self, *, whole: bool) -> AbstractContextManager[Any]:
+        if "torch" not in sys.modules:
+            return contextlib.nullcontext()
+        from roofsmith.computation.reading.torch_devices import quick_draws
+
+        return quick_draws(whole=whole)
 
     def _plain(self, dims: Mapping[str, int], seed: int) -> dict[str, Any]:
         rng = np.random.default_rng(seed)

@@ -49,21 +49,29 @@ class HostTensors(TorchFunctionMode):  # type: ignore[misc]
             return _into(options.pop("out"), self.__torch_function__(function, (), args, options))
         if function is functional.scaled_dot_product_attention:
             return attention(*args, **options)
+        if function is functional.embedding_bag:
+            return bags(*args, **options)
         return function(*args, **options)
 
 
 @contextmanager
-def quick_draws() -> Iterator[None]:
-    """Large arrays of random numbers hold a few, repeated: what is read doesn't hang on them."""
+def quick_draws(*, whole: bool = True) -> Iterator[None]:
+    """Large arrays of random numbers hold a few, repeated: what is read doesn't hang on them.
+
+    Args:
+        whole: fill all of an array. Else only so many come first: what nobody touches takes no
+            memory.
+    """
 
     def repeated(draw: Callable[..., Any]) -> Callable[..., Any]:
         def drawn(tensor: torch.Tensor, *args: Any, **options: Any) -> torch.Tensor:
             if tensor.numel() <= 2 * DRAWN or not tensor.is_contiguous():
                 return draw(tensor, *args, **options)
             flat, block = tensor.data.view(-1), draw(tensor.data.new_empty(DRAWN), *args, **options)
-            whole = flat.numel() // DRAWN * DRAWN
-            flat[:whole].view(-1, DRAWN).copy_(block)
-            flat[whole:].copy_(block[: flat.numel() - whole])
+            end = flat.numel() // DRAWN * DRAWN if whole else DRAWN
+            flat[:end].view(-1, DRAWN).copy_(block)
+            if whole:
+                flat[end:].copy_(block[: flat.numel() - end])
             return tensor
 
         return drawn
@@ -126,3 +134,30 @@ def attention(
         else:
             scores = scores + attn_mask
     return torch.matmul(torch.softmax(scores, -1), value).to(dtype)
+
+
+def bags(
+    indices: torch.Tensor, weight: torch.Tensor, offsets: torch.Tensor | None = None,
+    max_norm: float | None = None, norm_type: float = 2.0, scale_grad_by_freq: bool = False,
+    mode: str = "mean", sparse: bool = False, per_sample_weights: torch.Tensor | None = None,
+    include_last_offset: bool = False, padding_idx: int | None = None,
+) -> torch.Tensor:  # fmt: skip
+    """What `embedding_bag` is documented to compute, but for largest rows of bags by offsets."""
+    if max_norm is not None or padding_idx is not None or (offsets is not None and mode == "max"):
+        return functional.embedding_bag(
+            indices, weight, offsets, max_norm, norm_type, scale_grad_by_freq, mode, sparse,
+            per_sample_weights, include_last_offset, padding_idx,
+        )  # fmt: skip
+    rows = functional.embedding(indices, weight)
+    if per_sample_weights is not None:
+        rows = rows * per_sample_weights.unsqueeze(-1)
+    if offsets is None:
+        return rows.amax(1) if mode == "max" else rows.mean(1) if mode == "mean" else rows.sum(1)
+    starts = offsets[:-1] if include_last_offset else offsets
+    bag = (torch.arange(len(indices))[:, None] >= starts[None, :]).sum(1) - 1
+    total = weight.new_zeros(len(starts), weight.size(1)).index_add(0, bag, rows)
+    if mode == "sum":
+        return total
+    ones = weight.new_ones(len(indices))
+    counts = weight.new_zeros(len(starts)).index_add(0, bag, ones)
+    return total / counts.clamp_min(1)[:, None]

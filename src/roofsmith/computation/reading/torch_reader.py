@@ -24,7 +24,7 @@ from roofsmith.computation.reading import (  # noqa: F401 - they say what they r
     aten_windows,
 )
 from roofsmith.computation.reading.aten import TABLE as READ
-from roofsmith.computation.reading.aten import Converter
+from roofsmith.computation.reading.aten import Converter, base_name
 from roofsmith.computation.reading.stand_ins import replaced
 from roofsmith.computation.reading.tape import Tape, Unreadable
 from roofsmith.computation.reading.torch_devices import HostTensors
@@ -33,15 +33,11 @@ from roofsmith.domain.python_names import as_arguments
 _READ = READ.keys() - {"std", "rsub", "lift_fresh_number"}
 TABLE = {
     **core_aten_decompositions(),
-    **{
-        op: made
-        for op, made in decomposition_table.items()
-        if str(op).removeprefix("aten.").split(".")[0].removesuffix("_copy") not in _READ
-    },
+    **{op: made for op, made in decomposition_table.items() if base_name(op) not in _READ},
 }
 """How operations that aren't read as they are come apart."""
 for _op in list(TABLE):
-    if str(_op).removeprefix("aten.").split(".")[0].removesuffix("_copy") in _READ:
+    if base_name(_op) in _READ:
         del TABLE[_op]
 
 
@@ -87,16 +83,17 @@ def read_torch(
         return list(arguments.values())
 
     tensors = [torch.empty_like(values[name].detach()) for name in names]
-    trace = make_fx(
-        functionalize(called, remove="mutations_and_views"), decomposition_table=TABLE,
-        tracing_mode="fake", _allow_non_fake_inputs=True,
-    )  # fmt: skip
+    has_library, *_ = torch.backends.mkldnn.set_flags(False)  # its LSTM is one operation
     try:
         with preserve_node_meta():
-            traced = trace(*tensors)
+            traced = _traced(called, tensors, TABLE)
+            if _writes(traced.graph):  # operations that came apart may do so in place
+                traced = _traced(torch.fx.Interpreter(traced).run, tensors, {})
         traced.graph.eliminate_dead_code()
     except (DataDependentOutputException, RuntimeError, NotImplementedError) as error:
         raise _refused(error, tape) from error
+    finally:
+        torch.backends.mkldnn.set_flags(has_library)
     converter = Converter(tape, traced)
     try:
         _drop_unread(traced.graph)
@@ -109,6 +106,23 @@ def read_torch(
         if (name in outputs if outputs is not None else place != converter.inputs[name])
     }
     return tape.builder.graph(**results), tape.lines
+
+
+def _traced(called: Any, tensors: Any, table: Any) -> Any:
+    """Every operation on these, none of which changes what there is."""
+    return make_fx(
+        functionalize(called, remove="mutations_and_views"), decomposition_table=table,
+        tracing_mode="fake", _allow_non_fake_inputs=True,
+    )(*tensors)  # fmt: skip
+
+
+def _writes(graph: Any) -> bool:
+    """Whether an operation changes what is no argument."""
+    return any(
+        node.op == "call_function" and getattr(node.target, "_schema", None) is not None
+        and node.target._schema.is_mutable and node.args and node.args[0].op != "placeholder"
+        for node in graph.nodes
+    )  # fmt: skip
 
 
 def _drop_unread(graph: Any) -> None:

@@ -21,7 +21,7 @@ def degenerate(
     atol: float | None,
 ) -> list[str]:
     """What a kernel could leave out unseen: tried on draws, at sizes that take no time."""
-    small = scaled(sizes, lambda seen: seen.moved_bytes > SHORT_BYTES, sizes.given, first)
+    small = scaled(sizes, lambda seen: seen.takes_long, sizes.given, first)
     seen = looker.works(sizes.shapes(small))
     if seen is None or seen.moved_bytes > SHORT_BYTES:
         return []

@@ -10,9 +10,10 @@ from typing import Any
 
 import torch
 
+from roofsmith.computation.reading.torch_devices import quick_draws
 from roofsmith.domain.target import HOST_LANGUAGES
 from roofsmith.targets.pytorch.degenerate import degenerate
-from roofsmith.targets.pytorch.looking import SHORT_BYTES, Looker, SeenModel, leaves
+from roofsmith.targets.pytorch.looking import Looker, SeenModel, leaves
 from roofsmith.targets.pytorch.program import (
     Axis,
     GivenInput,
@@ -179,10 +180,11 @@ def read_program(request: PyTorchRequest) -> PyTorchProgram:
 def _given(file: UserFile, request: PyTorchRequest) -> tuple[Any, bool]:
     """What `get_inputs` gives, and whether it gives other numbers each time.
 
-    Inputs may take a good part of the memory: of the first ones no more than a piece stays.
+    Inputs may take more than the memory: no more than a piece is drawn of each, or looked at.
     """
-    before = _pieces(_on_host(file, file.given(), request))
-    given = _on_host(file, file.given(), request)
+    with quick_draws(whole=False):
+        before = _pieces(_on_host(file, file.given(), request))
+        given = _on_host(file, file.given(), request)
     return given, not all(map(torch.equal, before, _pieces(given)))
 
 
@@ -431,7 +433,7 @@ def _state(
     changed = [key for key in callee.weights if key in first.changed_weights]
     if not changed:
         return [], []
-    small = scaled(sizes, lambda seen: seen.moved_bytes > SHORT_BYTES, sizes.given, first)
+    small = scaled(sizes, lambda seen: seen.takes_long, sizes.given, first)
     below = min((small[name] for name in sizes.bounds.values() if name in small), default=None)
     drawn, results = looker.drawn(sizes.shapes(small), below), []
     for shift in (0, 1):

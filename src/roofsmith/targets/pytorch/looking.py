@@ -6,7 +6,6 @@ import logging
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from math import prod
 from typing import Any
 
 import torch
@@ -23,7 +22,7 @@ LOOKS_AT_NUMBERS = (
     "DataDependentOutputException", "DynamicOutputShapeException", "GuardOnDataDependentSymNode",
 )  # fmt: skip
 SHORT_FLOP, SHORT_BYTES = 2e8, 1e8
-"""Of a call that is tried with numbers a few dozen times, its inputs among the bytes. Chosen."""
+"""Of a call that is tried with numbers a few dozen times. Chosen."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +54,12 @@ class SeenModel:
     flops: float
     """Of products, convolutions and attention."""
     moved_bytes: int
-    """Of all that is passed between operators: what plain code stores."""
+    """Of the inputs, and of all that is passed between operators: what plain code touches."""
+
+    @property
+    def takes_long(self) -> bool:
+        """Whether it isn't tried with numbers at these sizes."""
+        return self.flops > SHORT_FLOP or self.moved_bytes > SHORT_BYTES
 
 
 class _Watch(TorchDispatchMode):  # type: ignore[misc]
@@ -213,7 +217,7 @@ class Looker:
                 frozenset(k for k, one in weights.items() if id(one) in watch.used),
                 watch.is_narrow,
                 float(counter.get_total_flops()),
-                watch.moved_bytes,
+                watch.moved_bytes + sum(one.nbytes for one in made.values()),
             )
 
     def works(self, shapes: Mapping[str, tuple[int, ...]]) -> SeenModel | None:
@@ -229,7 +233,7 @@ class Looker:
             shapes: of every input.
             below: whole numbers that may be at least this are drawn below it.
         """
-        if (seen := self.works(shapes)) is None or self._takes_long(seen, shapes):
+        if (seen := self.works(shapes)) is None or seen.takes_long:
             return seen is not None
         weights = {key: one.clone() for key, one in self._callee.weights.items()}
         try:
@@ -242,11 +246,7 @@ class Looker:
     def takes_long(self, shapes: Mapping[str, tuple[int, ...]]) -> bool:
         """Whether it runs on inputs of these shapes, and isn't tried with numbers."""
         seen = self.works(shapes)
-        return seen is not None and self._takes_long(seen, shapes)
-
-    def _takes_long(self, seen: SeenModel, shapes: Mapping[str, tuple[int, ...]]) -> bool:
-        drawn = sum(one.tensor.element_size() * prod(shapes[one.path]) for one in self.inputs)
-        return seen.flops > SHORT_FLOP or seen.moved_bytes + drawn > SHORT_BYTES
+        return seen is not None and seen.takes_long
 
     def drawn(self, shapes: Mapping[str, tuple[int, ...]], below: int | None = None) -> Any:
         """What it is called with, of these shapes, in numbers like those that were given."""
