@@ -113,8 +113,8 @@ def _in_phases(
     mine = "".join(map("".join, zip(inner, phases, strict=True)))
     both = "".join(map("".join, zip(at, phases, strict=True)))
     made = forms.contracted(b, f"ngc{at}{inner},gck{mine}->ngk{both}", seen, kernel, b[x].dtype)
-    steps = [a * b for a, b in zip(places[::2], places[1::2], strict=True)]
-    return forms.sliced(b, forms.reshape(b, made, (*result[:2], *steps)), sliced)
+    joined = [count * step for count, step in zip(places[::2], places[1::2], strict=True)]
+    return forms.sliced(b, forms.reshape(b, made, (*result[:2], *joined)), sliced)
 
 
 def _transposed(
