@@ -181,7 +181,7 @@ def kernelbench(winner: Winner) -> Files:
             hint="--format torch-op, for kernels of any target",
         )
     _require_same_results(winner, reference)
-    state = re.search(r"^ +if key in (\[.*\]):$", reference, re.MULTILINE)
+    state = re.search(r"^ +if (?:key|name) in (\[.*\]):$", reference, re.MULTILINE)
     weights = re.search(r"^WEIGHTS = \{.*?^\}\n", reference, re.MULTILINE | re.DOTALL)
     return {
         f"{winner.name}.py": _filled(
