@@ -1,6 +1,6 @@
 """Whether a campaign's rounds take longer while eight people look at its page.
 
-    python benchmarks/readers.py examples/softmax --pairs 6 --out benchmarks/results/readers.json
+    python benchmarks/readers.py examples/softmax --pairs 16 --out benchmarks/results/readers.json
 
 One open session judges changes that differ from the kernel in a comment, in pairs: one round while
 nobody looks, one while eight readers hold the page's stream of events, load the page anew at each

@@ -56,6 +56,7 @@ import judge_rates  # noqa: E402
 import pace  # noqa: E402
 import problem_sets_record  # noqa: E402
 import proposers  # noqa: E402
+import readers  # noqa: E402
 import result_file  # noqa: E402
 import schedule_families  # noqa: E402
 import search  # noqa: E402
@@ -83,6 +84,7 @@ SCHEMAS = {
     "pace": pace.Pace,
     "busy": busy.Busy,
     "proposers": proposers.Proposers,
+    "readers": readers.Readers,
     "experience": experience.ExperienceRecord,
     "search-": search.SearchFigure,
     "simulated_campaigns": simulated_campaigns.SimulatedCampaigns,
@@ -159,6 +161,10 @@ def test_committed_figures_follow_from_their_samples(path, monkeypatch):
         case gpu.GpuBenchmark():
             for one in (c for case in result.cases for t in case.timed for c in t.contenders):
                 assert one.median_us == (median(one.times_us) if one.times_us else None)
+        case readers.Readers():
+            again = readers.summarize(result.made, result.target, list(result.rounds))
+            for name, found in again.ratios.items():
+                assert found == pytest.approx(result.ratios[name])
         case search.SearchFigure():
             tables = {table.space: table for table in result.tables}
             for one in result.replays:
