@@ -150,7 +150,7 @@ def _value(
 
 
 def _viewed(node: g.View, array: Array, shape: tuple[int, ...], dims: Mapping[str, int]) -> Array:
-    """The same memory, stepped through otherwise: windows of a large array take none of their own.
+    """The same memory with other strides: windows of a large array take none of their own.
 
     Raises:
         IndexError: it would leave the array.

@@ -159,7 +159,7 @@ def _pooled(
     node = c.b.cast(x, dtype)
     shape = forms.extent(c.b, node)
     first = len(shape) - rank
-    # windows that begin inside may end outside: room for all, as sizes by parity have no form
+    # a last window may end outside: padded for the longest, whatever a size's remainder is
     more = [step - 1 if beyond else 0 for step in stride]
     node = _padded(c, node, padding, value, more)
     seen = forms.windows(c.b, node, list(range(first, first + rank)), kernel, stride, dilation)

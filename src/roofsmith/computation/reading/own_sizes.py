@@ -20,8 +20,8 @@ from roofsmith.computation.sizes import Size, elements
 
 Dims = Mapping[str, int]
 GIVEN_BYTES = 256 * 1024**2
-"""Of all arrays that a reference is given, at most, but those of one size at every workload: such
-weights were drawn for every reading before. Chosen."""
+"""Of the arrays that a reference is given, at most. Weights of one size at every workload don't
+count: each reading draws them. Chosen."""
 LARGEST_BYTES = 1024**3
 """Of an array that it makes. Chosen."""
 OPERATIONS, PRODUCTS = 2e9, 1e11

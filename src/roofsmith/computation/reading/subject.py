@@ -76,7 +76,7 @@ class RunReference:
         """Arguments of that workload.
 
         Args:
-            whole: as of `quick_draws`: who only traces what is done needs few numbers.
+            whole: False where operations alone are traced: few numbers of large arrays are drawn.
         """
         if self._setup is None:
             return DrawnArguments(self._plain(dims, seed), None)

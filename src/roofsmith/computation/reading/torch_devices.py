@@ -59,8 +59,7 @@ def quick_draws(*, whole: bool = True) -> Iterator[None]:
     """Large arrays of random numbers hold a few, repeated: what is read doesn't hang on them.
 
     Args:
-        whole: fill all of an array. Else only so many come first: what nobody touches takes no
-            memory.
+        whole: False: only the first numbers are drawn, and the rest takes no memory.
     """
 
     def repeated(draw: Callable[..., Any]) -> Callable[..., Any]:
@@ -142,7 +141,7 @@ def bags(
     mode: str = "mean", sparse: bool = False, per_sample_weights: torch.Tensor | None = None,
     include_last_offset: bool = False, padding_idx: int | None = None,
 ) -> torch.Tensor:  # fmt: skip
-    """What `embedding_bag` is documented to compute, but for largest rows of bags by offsets."""
+    """What `embedding_bag` is documented to compute, in operations that are read, where it can."""
     if max_norm is not None or padding_idx is not None or (offsets is not None and mode == "max"):
         return functional.embedding_bag(
             indices, weight, offsets, max_norm, norm_type, scale_grad_by_freq, mode, sparse,

@@ -111,7 +111,7 @@ def _counted(metadata: Mapping[str, Any], key: str) -> tuple[object, object]:
 
 
 def _mapping(value: object) -> Mapping[str, Any]:
-    """What nobody filled in, or otherwise, says nothing: only weights are at stake."""
+    """Empty for anything else: only weights depend on it."""
     return value if isinstance(value, dict) else {}
 
 

@@ -70,7 +70,7 @@ WRITTEN = frozenset((
     "functools", "given", "held", "kind", "made", "module", "name", "narrow", "net", "precision",
     "result", "spread", "torch", "values", "weights",
 ))  # fmt: skip
-"""Names of the text's own beside which an array of such a name couldn't be."""
+"""Names that a written reference uses itself: no array is called so."""
 
 
 def stored(dtype: str, language: Language) -> str:
