@@ -158,15 +158,19 @@ def test_the_kept_kernel_is_put_into_the_users_files(here: Path) -> None:
 
 
 @needs_git
-def test_a_kernel_that_is_a_link_stays_one(here: Path) -> None:
+@pytest.mark.parametrize(("real", "follows"), [("home/real.c", True), ("elsewhere.c", False)])
+def test_a_link_is_followed_within_the_folder(here: Path, real: str, *, follows: bool) -> None:
+    """What lies elsewhere isn't written: git couldn't give it back."""
     kernel = here / "home" / read_campaign(here / "run").incumbent.kernel.path
-    real = kernel.rename(here / "home" / "real.c")
-    kernel.symlink_to(real.name)
+    began = kernel.rename(here / real).read_text()
+    kernel.symlink_to(here / real)
     git(here / "home", "add", "-A")
     git(here / "home", "commit", "-qm", "link")
     assert apply()[0] == 0
-    assert kernel.is_symlink()
-    assert real.read_text() == read_campaign(here / "run").incumbent.kernel.text
+    kept = read_campaign(here / "run").incumbent.kernel.text
+    assert kernel.read_text() == kept
+    assert kernel.is_symlink() == follows
+    assert (here / real).read_text() == (kept if follows else began)
 
 
 @needs_git

@@ -67,7 +67,9 @@ def apply_campaign(directory: Path, to: Path | None = None) -> Applied:
     for path, file in changed.items():
         with storage_errors("write", file):
             mode = file.stat().st_mode & 0o777 if file.exists() else 0o644
-            write_over(file.resolve(), held[path].encode())  # a link stays one
+            real = file.resolve()  # a link stays one, unless it leaves what git could give back
+            is_inside = real.is_relative_to(root.resolve())
+            write_over(real if is_inside else file, held[path].encode())
             file.chmod(mode)
     return applied
 
